@@ -23,12 +23,14 @@ enum Fault {
     Shared(usize),
     /// A host with a longer delay, s.
     Late(usize, f64),
+    /// A host whose CPU is busy: each of its pairs loses another part of its rate, up to this one.
+    Busy(usize, f64),
 }
 
 impl Fault {
     fn culprit(self, n_groups: usize) -> Culprit {
         match self {
-            Self::Slow(host, _) | Self::Late(host, _) => Culprit::Host(host),
+            Self::Slow(host, _) | Self::Late(host, _) | Self::Busy(host, _) => Culprit::Host(host),
             Self::SlowToSend(host, _) => Culprit::Sending(host),
             Self::SlowToReceive(host, _) => Culprit::Receiving(host),
             Self::Lossy(a, b, _) => Culprit::OneWay(a, b),
@@ -69,6 +71,7 @@ fn mesh(n: usize, per_group: Option<usize>, faults: &[Fault], seed: u64) -> Mesh
                 Fault::Lossy(.., share) => lost += share,
                 Fault::Shared(_) => rate *= 0.5,
                 Fault::Late(_, delay) => time += delay,
+                Fault::Busy(_, most) => rate *= 1.0 - most * random.random::<f64>(),
             }
         }
         goodput.set(from, to, rate);
@@ -99,12 +102,14 @@ fn named(n: usize, per_group: Option<usize>, faults: impl Fn(usize) -> Vec<Fault
 #[test]
 fn one_fault_is_named_first() {
     type Kind = (&'static str, fn(usize) -> Fault);
-    let kinds: [Kind; 5] = [
+    let kinds: [Kind; 7] = [
         ("90 % of the rate", |host| Fault::Slow(host, 0.9)),
         ("90 % of the rate to send", |host| Fault::SlowToSend(host, 0.9)),
         ("90 % of the rate to receive", |host| Fault::SlowToReceive(host, 0.9)),
         ("0.5 % loss of a pair", |host| Fault::Lossy(host, (host + 3) % 8, 0.005)),
         ("2 ms of delay", |host| Fault::Late(host, 2e-3)),
+        ("up to 90 % less by a busy CPU", |host| Fault::Busy(host, 0.9)),
+        ("up to 30 % less by a busy CPU", |host| Fault::Busy(host, 0.3)),
     ];
     for (name, fault) in kinds {
         let n = named(8, None, |host| vec![fault(host)]);

@@ -1,8 +1,8 @@
 //! The host, pair or uplink that explains figures far from the usual one.
 //!
 //! Culprits are found one after the other. Each candidate would shift all figures of its pairs by
-//! the same factor; the one that explains most is taken, its shift is removed, and the rest is
-//! searched again, until what is left looks like scatter. What a candidate explains is the decrease
+//! the same factor, or each by another one, as a busy CPU does; the one that explains most is taken,
+//! its shift is removed, and the rest is searched again, until what is left looks like scatter. What a candidate explains is the decrease
 //! of the squared deviations, in units of the scatter, of which no single pair counts more than a
 //! limit. A candidate must explain more than chance gives the best of all candidates (twice the
 //! logarithm of their number, as in the risk inflation criterion of Foster and George 1994, and a
@@ -24,6 +24,11 @@ const FAR: f64 = 3.0;
 /// A culprit with more than one pair in this many moves the median of the fleet, so it is compared
 /// with the median of the other pairs.
 const LARGE: usize = 10;
+
+/// Fewest figures of a candidate that may have a scatter of their own.
+const FEWEST_UNEVEN: usize = 5;
+/// Standard deviation of a normal distribution over its median absolute deviation.
+const NORMAL: f64 = 1.4826;
 
 /// Figures of a fleet.
 #[derive(Clone, Debug)]
@@ -113,7 +118,7 @@ pub fn suspects(mesh: &Mesh) -> Vec<Suspect> {
         let Some(best) = best.filter(|best| best.gain > chance + MARGIN) else { break };
         let signs = best.shifts.iter().map(|shift| shift.sign(mesh, &best.cells)).collect();
         for shift in &best.shifts {
-            fields[shift.field].remove(shift.by, &best.cells);
+            fields[shift.field].remove(shift, &best.cells);
         }
         found.push(Suspect { culprit: best.culprit, signs, explained: best.gain });
     }
@@ -202,9 +207,10 @@ impl Field {
         self.centre = median_of(self.deviations.iter().copied()).unwrap_or(0.0);
     }
 
-    fn remove(&mut self, shift: f64, cells: &[usize]) {
+    /// Removes a shift. Figures with a scatter of their own say nothing more, so they go.
+    fn remove(&mut self, shift: &Shift, cells: &[usize]) {
         for cell in cells {
-            self.deviations[*cell] -= shift;
+            self.deviations[*cell] -= if shift.is_uneven { f64::NAN } else { shift.by };
         }
     }
 
@@ -232,6 +238,8 @@ struct Explained {
 struct Shift {
     field: usize,
     by: f64,
+    /// Its figures scatter more than those of the fleet.
+    is_uneven: bool,
     gain: f64,
 }
 
@@ -241,9 +249,9 @@ impl Explained {
         let cells = culprit.cells(&mesh.groups);
         let mut explained = Self { culprit, cells, shifts: Vec::new(), gain: 0.0 };
         for (field, data) in fields.iter().enumerate() {
-            if let Some((by, gain)) = explained.shift(data, most) {
-                explained.shifts.push(Shift { field, by, gain });
-                explained.gain += gain;
+            if let Some(shift) = explained.shift(field, data, most) {
+                explained.gain += shift.gain;
+                explained.shifts.push(shift);
             }
         }
         explained.shifts.sort_by(|a, b| b.gain.total_cmp(&a.gain));
@@ -257,9 +265,11 @@ impl Explained {
         others
     }
 
-    /// Returns the shift in one measure and the gain; `None` if it does not matter.
-    fn shift(&self, field: &Field, most: f64) -> Option<(f64, f64)> {
-        let here = median_of(self.cells.iter().map(|cell| field.deviations[*cell]))?;
+    /// Returns the shift in measure number `place`; `None` if it does not matter.
+    fn shift(&self, place: usize, field: &Field, most: f64) -> Option<Shift> {
+        let own = self.cells.iter().map(|cell| field.deviations[*cell]);
+        let own: Vec<f64> = own.filter(|value| !value.is_nan()).collect();
+        let here = median_of(own.iter().copied())?;
         let is_large = self.cells.len() * LARGE > field.deviations.len();
         // A culprit with many pairs moves the median of the fleet.
         let rest = if is_large { self.others(field) } else { Vec::new() };
@@ -268,13 +278,27 @@ impl Explained {
         if -by < field.measure.relevant() {
             return None;
         }
-        let squared = |value: f64, from: f64| ((value - from) / field.scatter).powi(2).min(most);
-        let gained = |value: f64, from: f64| squared(value, field.centre) - squared(value, from);
-        let known = |values: &mut dyn Iterator<Item = f64>, from: f64| -> f64 {
-            values.filter(|value| !value.is_nan()).map(|value| gained(value, from)).sum()
+        let squared = |value: f64, from: f64, scatter: f64| -> f64 {
+            ((value - from) / scatter).powi(2).min(most)
         };
-        let of_cells = known(&mut self.cells.iter().map(|cell| field.deviations[*cell]), here);
-        Some((by, of_cells + known(&mut rest.into_iter(), centre)))
+        let gained = |values: &[f64], to: f64, scatter: f64| -> f64 {
+            let known = values.iter().filter(|value| !value.is_nan());
+            known
+                .map(|value| {
+                    squared(*value, field.centre, field.scatter) - squared(*value, to, scatter)
+                })
+                .sum()
+        };
+        let even = gained(&own, here, field.scatter);
+        let own_scatter = NORMAL * median_of(own.iter().map(|value| (value - here).abs()))?;
+        // Twice the logarithm of the likelihood, in which a larger scatter has a price, as well as
+        // one more parameter.
+        let price = 2.0 * own.len() as f64 * (own_scatter / field.scatter).ln() + MARGIN;
+        let uneven = Some(gained(&own, here, own_scatter) - price)
+            .filter(|_| own.len() >= FEWEST_UNEVEN && own_scatter > field.scatter);
+        let gain = uneven.map_or(even, |uneven| uneven.max(even));
+        let gain_of_rest = gained(&rest, centre, field.scatter);
+        Some(Shift { field: place, by, is_uneven: gain > even, gain: gain + gain_of_rest })
     }
 }
 
@@ -317,8 +341,6 @@ fn median_of(values: impl Iterator<Item = f64>) -> Option<f64> {
 fn scatter(deviations: &[f64], n: usize) -> f64 {
     /// Sweeps over senders and receivers; later ones change little.
     const SWEEPS: usize = 2;
-    /// Standard deviation of a normal distribution over its median absolute deviation.
-    const NORMAL: f64 = 1.4826;
     let mut left = deviations.to_vec();
     for sweep in 0..2 * SWEEPS {
         for line in 0..n {
