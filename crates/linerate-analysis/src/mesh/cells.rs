@@ -44,6 +44,12 @@ impl Measure {
         }
     }
 
+    /// Returns whether `value` is worse than the `usual` one.
+    #[must_use]
+    pub fn is_worse(self, value: f64, usual: f64) -> bool {
+        self.deviation(value, usual) < 0.0
+    }
+
     /// Returns the smallest deviation that matters: 3 % of goodput; half as long again a round-trip
     /// time; twice the retransmissions.
     pub(super) fn relevant(self) -> f64 {

@@ -4,6 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::cells::{Cells, Measure};
+use super::changes::changes;
 use super::suspects::{Culprit, Mesh, suspects};
 
 /// Meshes of each kind.
@@ -156,4 +157,47 @@ fn few_hosts_are_not_told_apart() {
     assert!(suspects(&mesh(3, None, &[Fault::Slow(0, 0.5)], 1)).is_empty());
     let found = suspects(&mesh(4, None, &[Fault::Slow(0, 0.5)], 1));
     assert_eq!(found[0].culprit, Culprit::Host(0));
+}
+
+#[test]
+fn a_change_is_named_among_unequal_hosts() {
+    // Host 2 has always been slow.
+    let old = |seed| mesh(8, Some(4), &[Fault::Slow(2, 0.5)], seed);
+    let new = |fault, seed| mesh(8, Some(4), &[Fault::Slow(2, 0.5), fault], seed + SEEDS);
+    let kinds: [fn(usize) -> Fault; 4] = [
+        |host| Fault::Slow(host, 0.9),
+        |host| Fault::SlowToSend(host, 0.9),
+        |host| Fault::Late(host, 2e-3),
+        |host| Fault::Lossy(host, (host + 3) % 8, 0.005),
+    ];
+    for kind in kinds {
+        let fault = |seed: u64| kind(if seed.is_multiple_of(2) { 5 } else { 1 });
+        let is_named = |seed: &u64| {
+            let (before, after) = (old(*seed), new(fault(*seed), *seed));
+            let worse = changes(&before, &after);
+            let better = changes(&after, &before);
+            let first = [worse.worse.first(), better.better.first()];
+            let culprit = fault(*seed).culprit(2);
+            first.iter().all(|one| one.is_some_and(|one| one.culprit == culprit))
+        };
+        // Each seed is four searches.
+        let n = (1..=SEEDS / 4).filter(is_named).count() as u64;
+        assert_eq!(n, SEEDS / 4, "{:?}", kind(1));
+    }
+}
+
+#[test]
+fn a_change_of_the_whole_fleet_is_no_hosts_and_equal_meshes_have_none() {
+    let mut later = mesh(8, Some(4), &[], 2);
+    let found = changes(&mesh(8, Some(4), &[], 1), &later);
+    let is_pair = |culprit| matches!(culprit, Culprit::OneWay(..) | Culprit::Between(..));
+    assert!(found.of_all.is_empty(), "{found:?}");
+    assert!(found.worse.iter().chain(&found.better).all(|one| is_pair(one.culprit)), "{found:?}");
+    let halved: Vec<_> = later.figures[0].1.known().collect();
+    halved.into_iter().for_each(|(from, to, rate)| later.figures[0].1.set(from, to, rate / 2.0));
+    let found = changes(&mesh(8, Some(4), &[], 1), &later);
+    let [all] = &found.of_all[..] else { panic!("{found:?}") };
+    assert_eq!((all.measure, all.n), (Measure::Goodput, 56));
+    assert!((all.seen / all.usual - 0.5).abs() < 0.01, "{all:?}");
+    assert!(found.worse.iter().all(|one| is_pair(one.culprit)), "{found:?}");
 }

@@ -8,6 +8,7 @@
 mod again;
 mod below;
 mod cells;
+mod changes;
 #[cfg(test)]
 mod fleet;
 mod rounds;
@@ -16,6 +17,7 @@ mod suspects;
 pub use again::{Confirmation, SecondLook, Status, confirm, second_look};
 pub use below::{Below, USUAL_SHARE, below};
 pub use cells::{Cells, Measure};
+pub use changes::{Changes, changes};
 pub use rounds::{Pairing, matchings, rounds};
 pub use suspects::{Culprit, Mesh, Sign, Suspect, suspects};
 

@@ -40,6 +40,12 @@ pub struct Mesh {
 }
 
 impl Mesh {
+    /// Returns the figures of a measure.
+    #[must_use]
+    pub fn cells(&self, measure: Measure) -> Option<&Cells> {
+        self.figures.iter().find(|(known, _)| *known == measure).map(|(_, cells)| cells)
+    }
+
     /// Returns the number of hosts that have a figure.
     #[must_use]
     pub fn n_measured(&self) -> usize {
@@ -98,9 +104,28 @@ pub fn suspects(mesh: &Mesh) -> Vec<Suspect> {
     if mesh.n_measured() < FEWEST {
         return Vec::new();
     }
-    let mut fields: Vec<Field> = mesh.figures.iter().filter_map(Field::of).collect();
-    let parts = parts(&mesh.groups);
-    let n = mesh.groups.len() as f64;
+    let fields = mesh.figures.iter().filter_map(Field::of).collect();
+    let sign = |measure: Measure, own: &[usize]| {
+        let cells = mesh.cells(measure)?;
+        let place = |from: usize, to: usize| from * cells.n() + to;
+        let (own, others): (Vec<_>, Vec<_>) =
+            cells.known().partition(|(from, to, _)| own.contains(&place(*from, *to)));
+        let median =
+            |part: &[(usize, usize, f64)]| median_of(part.iter().map(|(.., value)| *value));
+        Some(Sign { measure, seen: median(&own)?, usual: median(&others)?, n: own.len() })
+    };
+    search(&mesh.groups, fields, &sign)
+}
+
+/// Returns the culprits that explain `fields`, that with the strongest evidence first. `sign`
+/// returns the figures of a measure behind a culprit with these places.
+pub(super) fn search(
+    groups: &[Option<usize>],
+    mut fields: Vec<Field>,
+    sign: &dyn Fn(Measure, &[usize]) -> Option<Sign>,
+) -> Vec<Suspect> {
+    let parts = parts(groups);
+    let n = groups.len() as f64;
     // Of pairs, each direction and both together.
     let chance = 2.0 * (parts.len() as f64 + 1.5 * n * (n - 1.0)).ln();
     let mut found = Vec::new();
@@ -113,10 +138,11 @@ pub fn suspects(mesh: &Mesh) -> Vec<Suspect> {
             .iter()
             .copied()
             .chain(far)
-            .map(|culprit| Explained::by(culprit, mesh, &fields, chance + MOST_OF_ONE))
+            .map(|culprit| Explained::by(culprit, groups, &fields, chance + MOST_OF_ONE))
             .max_by(|a, b| a.gain.total_cmp(&b.gain));
         let Some(best) = best.filter(|best| best.gain > chance + MARGIN) else { break };
-        let signs = best.shifts.iter().map(|shift| shift.sign(mesh, &best.cells)).collect();
+        let measures = best.shifts.iter().map(|shift| fields[shift.field].measure);
+        let signs = measures.filter_map(|measure| sign(measure, &best.cells)).collect();
         for shift in &best.shifts {
             fields[shift.field].remove(shift, &best.cells);
         }
@@ -181,7 +207,7 @@ impl Culprit {
 }
 
 /// Deviations of one measure. A figure that is missing is not a number.
-struct Field {
+pub(super) struct Field {
     n: usize,
     measure: Measure,
     deviations: Vec<f64>,
@@ -193,13 +219,23 @@ struct Field {
 impl Field {
     fn of((measure, cells): &(Measure, Cells)) -> Option<Self> {
         let usual = cells.usual()?;
-        let n = cells.n();
+        let known = cells.known();
+        let deviations = known.map(|(from, to, value)| (from, to, measure.deviation(value, usual)));
+        Some(Self::new(*measure, cells.n(), deviations))
+    }
+
+    /// Returns the field of `n` hosts with the deviations of pairs.
+    pub(super) fn new(
+        measure: Measure,
+        n: usize,
+        known: impl Iterator<Item = (usize, usize, f64)>,
+    ) -> Self {
         let mut deviations = vec![f64::NAN; n * n];
-        for (from, to, value) in cells.known() {
-            deviations[from * n + to] = measure.deviation(value, usual);
+        for (from, to, deviation) in known {
+            deviations[from * n + to] = deviation;
         }
         let scatter = scatter(&deviations, n).max(measure.least_scatter());
-        Some(Self { n, measure: *measure, deviations, scatter, centre: 0.0 })
+        Self { n, measure, deviations, scatter, centre: 0.0 }
     }
 
     /// Finds the centre again, after a culprit was removed.
@@ -245,8 +281,8 @@ struct Shift {
 
 impl Explained {
     /// Returns what `culprit` explains, where a pair counts `most` at most.
-    fn by(culprit: Culprit, mesh: &Mesh, fields: &[Field], most: f64) -> Self {
-        let cells = culprit.cells(&mesh.groups);
+    fn by(culprit: Culprit, groups: &[Option<usize>], fields: &[Field], most: f64) -> Self {
+        let cells = culprit.cells(groups);
         let mut explained = Self { culprit, cells, shifts: Vec::new(), gain: 0.0 };
         for (field, data) in fields.iter().enumerate() {
             if let Some(shift) = explained.shift(field, data, most) {
@@ -302,28 +338,9 @@ impl Explained {
     }
 }
 
-impl Shift {
-    /// Returns the figures behind the shift.
-    fn sign(&self, mesh: &Mesh, cells: &[usize]) -> Sign {
-        let (measure, figures) = &mesh.figures[self.field];
-        let n = figures.n();
-        let is_own = |from: usize, to: usize| cells.contains(&(from * n + to));
-        let (own, others): (Vec<_>, Vec<_>) =
-            figures.known().partition(|(from, to, _)| is_own(*from, *to));
-        let values = |part: Vec<(usize, usize, f64)>| part.into_iter().map(|(.., value)| value);
-        let n_own = own.len();
-        Sign {
-            measure: *measure,
-            seen: median_of(values(own)).unwrap_or(f64::NAN),
-            usual: median_of(values(others)).unwrap_or(f64::NAN),
-            n: n_own,
-        }
-    }
-}
-
 /// Returns the median of the values that are numbers. A fleet has a million pairs, so they are not
 /// sorted.
-fn median_of(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub(super) fn median_of(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
     let middle = values.len() / 2;
     if values.is_empty() {

@@ -1,6 +1,7 @@
 //! The mesh of a fleet: all pairs are measured in rounds, suspects are measured again, and hosts
 //! that go away cost only their own pairs.
 
+mod earlier;
 mod figures;
 mod plans;
 #[cfg(test)]
@@ -18,7 +19,13 @@ use crate::fleet::{Absent, FleetHost};
 use crate::stages::Bench;
 use crate::{Ended, Exit, Failure};
 
+pub use earlier::Earlier;
 pub use plans::MeshLoad;
+
+/// Returns the name of a stage of the first look, from 1.
+fn stage_name(stage: usize) -> String {
+    format!("rounds-{stage}")
+}
 
 /// Most suspects that are measured again: the strongest ones.
 const MOST_AGAIN: usize = 8;
@@ -105,34 +112,41 @@ pub struct Survey {
     pub failed: Vec<Pairing>,
     /// Rounds in which all pairs meet.
     pub n_rounds: usize,
+    /// Why the suspects could not be measured again.
+    pub second_failed: Option<String>,
     /// Exit of a person's interrupt; the figures are those until then.
     pub interrupted: Option<Exit>,
     /// Time that it took.
     pub took: Nanos,
 }
 
-/// Measures all pairs of `fleet` without hosts that are `absent`, and its suspects again.
+/// Measures all pairs of `fleet` without hosts that are `absent` and pairs that `earlier` has, and
+/// its suspects again.
 ///
 /// # Errors
-/// If nothing could be measured, or a stage fails for another reason than a host that went away.
+/// If nothing could be measured, or a stage of the first look fails for another reason than a host
+/// that went away.
 pub fn survey(
     bench: &dyn Bench,
     fleet: &Fleet,
     load: &MeshLoad,
     absent: Vec<Absent>,
+    earlier: Earlier,
 ) -> Result<Survey, Ended> {
     let begun = bench.now();
-    let n = fleet.hosts.len();
-    let mut mesh = Mesh { groups: fleet.groups.clone(), figures: figures::empty(n) };
-    let all = rounds(n);
-    let n_rounds = all.len();
+    let mut left = rounds(fleet.hosts.len());
+    let n_rounds = left.len();
+    leave_out(&mut left, &earlier.measured);
+    let mut mesh = earlier.mesh;
     let mut walk = Walk { bench, fleet, load, absent, interrupted: None };
-    let failed = walk.first(all, &mut mesh)?;
+    let failed = walk.first(left, earlier.n_stages, &mut mesh)?;
     let found = suspects(&mesh);
     let mut judged: Vec<Judged> =
         found.into_iter().map(|suspect| Judged { suspect, looks: Vec::new() }).collect();
+    let mut second_failed = None;
     if walk.interrupted.is_none() && load.again > 0 && !judged.is_empty() {
-        walk.second(&mesh, &mut judged)?;
+        // The first look is an answer without it.
+        second_failed = walk.second(&mesh, &mut judged);
     }
     judged.sort_by_key(|one| match one.status() {
         Status::Confirmed => 0,
@@ -142,7 +156,15 @@ pub fn survey(
     let Walk { absent, interrupted, .. } = walk;
     let took = bench.now().since(begun);
     let fleet = fleet.clone();
-    Ok(Survey { fleet, mesh, judged, absent, failed, n_rounds, interrupted, took })
+    Ok(Survey { fleet, mesh, judged, absent, failed, n_rounds, second_failed, interrupted, took })
+}
+
+/// Takes pairs out of rounds, in either order.
+fn leave_out(rounds: &mut Vec<Vec<Pairing>>, measured: &HashSet<Pairing>) {
+    for round in rounds.iter_mut() {
+        round.retain(|pair| !measured.contains(pair));
+    }
+    rounds.retain(|round| !round.is_empty());
 }
 
 struct Walk<'a> {
@@ -159,22 +181,19 @@ impl Walk<'_> {
     fn first(
         &mut self,
         mut left: Vec<Vec<Pairing>>,
+        n_earlier: usize,
         mesh: &mut Mesh,
     ) -> Result<Vec<Pairing>, Ended> {
         let mut is_alone = false;
-        for stage in 1.. {
+        for stage in n_earlier + 1.. {
             self.leave_out_absent(&mut left);
             if left.is_empty() {
                 break;
             }
             let draft = self.load.rounds(self.fleet, &left);
-            let (campaign, ended) =
-                self.bench.attempt_when_free(&format!("rounds-{stage}"), &draft);
+            let (campaign, ended) = self.bench.attempt_when_free(&stage_name(stage), &draft);
             if let Some(campaign) = campaign {
-                let measured = figures::add(&study(&campaign), self.fleet, mesh);
-                for round in &mut left {
-                    round.retain(|pair| !measured.contains(pair));
-                }
+                leave_out(&mut left, &figures::add(&study(&campaign), self.fleet, mesh));
             }
             if self.goes_on_after(ended)? {
                 // A host went away; the rest is as it was.
@@ -190,8 +209,9 @@ impl Walk<'_> {
         Ok(left.into_iter().flatten().collect())
     }
 
-    /// Measures the suspects again, beside pairs that none of them touches.
-    fn second(&mut self, mesh: &Mesh, judged: &mut [Judged]) -> Result<(), Ended> {
+    /// Measures the suspects again, beside pairs that none of them touches. Returns why that failed,
+    /// if it did.
+    fn second(&mut self, mesh: &Mesh, judged: &mut [Judged]) -> Option<String> {
         let n = judged.len().min(MOST_AGAIN);
         let again = &mut judged[..n];
         let suspects: Vec<Suspect> = again.iter().map(|one| one.suspect.clone()).collect();
@@ -199,12 +219,15 @@ impl Walk<'_> {
         let mut rounds = second.rounds.clone();
         self.leave_out_absent(&mut rounds);
         if rounds.is_empty() || second.controls.is_empty() {
-            return Ok(());
+            return None;
         }
         let draft = self.load.again(self.fleet, &rounds);
         let (campaign, ended) = self.bench.attempt_when_free("again", &draft);
-        self.goes_on_after(ended)?;
-        let Some(campaign) = campaign else { return Ok(()) };
+        let failed = match self.goes_on_after(ended) {
+            Err(Ended::Failed(failure)) => Some(failure.message().to_owned()),
+            Ok(_) | Err(Ended::With(_)) => None,
+        };
+        let Some(campaign) = campaign else { return failed };
         let study = study(&campaign);
         let values = |measure: Measure, pairs: &[Pairing]| -> Vec<f64> {
             pairs.iter().flat_map(|pair| figures::of(&study, self.fleet, measure, *pair)).collect()
@@ -218,7 +241,7 @@ impl Walk<'_> {
                 })
                 .collect();
         }
-        Ok(())
+        failed
     }
 
     fn leave_out_absent(&self, rounds: &mut Vec<Vec<Pairing>>) {

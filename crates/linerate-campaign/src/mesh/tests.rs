@@ -27,6 +27,8 @@ struct FleetBench {
     blocked: Option<[&'static str; 2]>,
     /// A person interrupts the first stage in this trial.
     interrupted: Option<usize>,
+    /// The second look cannot be run.
+    second_fails: bool,
     /// Number of times that an agent refuses because it has not left another campaign.
     busy: Cell<u32>,
     n_trials: Cell<u64>,
@@ -40,6 +42,7 @@ impl FleetBench {
             leaves: None,
             blocked: None,
             interrupted: None,
+            second_fails: false,
             busy: Cell::default(),
             n_trials: Cell::default(),
             stages: RefCell::default(),
@@ -108,6 +111,9 @@ impl Bench for FleetBench {
             let error = ControlError::Busy { host, by, since_s: 3, left_s: 0 };
             return (None, Some(Failure::from(error).into()));
         }
+        if self.second_fails && name == "again" {
+            return (None, Some(Failure::missing("the disk is full").into()));
+        }
         let plan = read(&draft.text()).expect("a legal plan");
         let is_first = self.stages.borrow().is_empty();
         self.stages.borrow_mut().push(name.to_owned());
@@ -153,7 +159,8 @@ fn groups_come_from_the_list_and_from_the_command_line() {
 }
 
 fn surveyed(bench: &FleetBench) -> Survey {
-    survey(bench, &fleet(), &LOAD, Vec::new()).unwrap_or_else(|_| panic!("it is surveyed"))
+    survey(bench, &fleet(), &LOAD, Vec::new(), Earlier::none(&fleet()))
+        .unwrap_or_else(|_| panic!("it is surveyed"))
 }
 
 fn n_known(survey: &Survey) -> usize {
@@ -192,7 +199,7 @@ fn what_was_seen_once_is_not_confirmed() {
     let fleet = fleet();
     let mut walk =
         Walk { bench: &bench, fleet: &fleet, load: &LOAD, absent: Vec::new(), interrupted: None };
-    walk.second(&mesh, &mut judged).unwrap_or_else(|_| panic!("it runs"));
+    assert_eq!(walk.second(&mesh, &mut judged), None);
     assert_eq!(judged[0].status(), Status::Cleared, "{judged:?}");
 }
 
@@ -236,10 +243,35 @@ fn an_interrupt_keeps_what_was_measured() {
 }
 
 #[test]
+fn a_mesh_goes_on_where_it_was_interrupted() {
+    let bench = FleetBench { interrupted: Some(5), ..FleetBench::of(|_, _| 100e6) };
+    // Trials are in random order: both directions of one round were measured, and one of three.
+    let (campaign, _) = bench.attempt("rounds-1", &LOAD.rounds(&fleet(), &rounds(8)));
+    let earlier = Earlier::of(&[campaign.expect("a record")], &fleet());
+    assert_eq!((earlier.n_pairs(), earlier.n_stages), (4, 1));
+    let again = FleetBench::of(|_, _| 100e6);
+    let survey = survey(&again, &fleet(), &LOAD, Vec::new(), earlier);
+    let survey = survey.unwrap_or_else(|_| panic!("it is surveyed"));
+    assert_eq!([n_known(&survey), survey.n_rounds], [56, 7]);
+    assert_eq!(again.n_trials.get(), 6 * 2, "half a round is repeated");
+    assert_eq!(*again.stages.borrow(), ["rounds-2"]);
+}
+
+#[test]
+fn a_second_look_that_fails_leaves_the_first() {
+    let slow = |from: &str, to: &str| if [from, to].contains(&"n3") { 90e6 } else { 100e6 };
+    let bench = FleetBench { second_fails: true, ..FleetBench::of(slow) };
+    let survey = surveyed(&bench);
+    assert_eq!(survey.second_failed.as_deref(), Some("the disk is full"));
+    let [one] = &survey.judged[..] else { panic!("{:?}", survey.judged) };
+    assert_eq!((one.suspect.culprit, one.status()), (Culprit::Host(3), Status::Open));
+}
+
+#[test]
 fn a_stage_that_fails_while_all_hosts_answer_is_a_failure() {
     let bench = FleetBench { leaves: Some(("n6", 0)), ..FleetBench::of(|_, _| 100e6) };
     let absent = vec![Absent { host: "n6".into(), why: "it is off".into() }];
     // Nobody else went away.
-    let ended = survey(&bench, &fleet(), &LOAD, absent);
+    let ended = survey(&bench, &fleet(), &LOAD, absent, Earlier::none(&fleet()));
     assert!(matches!(ended, Err(Ended::Failed(_))));
 }

@@ -1,19 +1,22 @@
 //! `linerate mesh`: all pairs of many hosts, and the host, pair or uplink that differs.
 
+mod compare;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use linerate_analysis::mesh::{FEWEST, Status, rounds};
-use linerate_answers::mesh::{self as answers, MeshPlace};
+use linerate_answers::mesh::{self as answers, MeshPlace, MeshRecord};
 use linerate_answers::plan::span;
 use linerate_campaign::Ended;
 use linerate_campaign::fleet::{self, Absent, FleetHost};
-use linerate_campaign::mesh::{Fleet, MeshLoad, survey};
+use linerate_campaign::mesh::{Earlier, Fleet, MeshLoad, survey};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::{self, Ground, Place};
 use linerate_model::Nanos;
+use linerate_sys::whole_file;
 
 use crate::args::{Formats, Global, seconds};
 use crate::commands::ends::{check_lengths, make_folder};
@@ -22,9 +25,12 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::reports;
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(group = clap::ArgGroup::new("fleet").required(true)
     .args(["hosts", "slurm", "testbed", "lab"]))]
 pub(crate) struct MeshArgs {
+    #[command(subcommand)]
+    action: Option<MeshAction>,
     /// List of hosts, one a line, or an inventory of Ansible (INI) whose groups are racks; `-` is
     /// standard input
     #[arg(long, value_name = "FILE")]
@@ -61,20 +67,41 @@ pub(crate) struct MeshArgs {
     /// Seed of the random order
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Folder for the ledgers and the report
+    /// Folder for the ledgers, the figures (mesh.json, hosts.jsonl) and the report
     #[arg(long, default_value = "mesh")]
     out: PathBuf,
+    /// Go on with the interrupted mesh in that folder: only pairs without figures are measured
+    #[arg(long)]
+    resume: bool,
+    /// Write metrics to a file for the textfile collector of node_exporter
+    #[arg(long, value_name = "FILE.prom")]
+    metrics: Option<PathBuf>,
     #[command(flatten)]
     wait: WaitArgs,
     #[command(flatten)]
     formats: Formats,
 }
 
+#[derive(Debug, Subcommand)]
+enum MeshAction {
+    /// Compare two meshes: hosts, pairs and uplinks that became worse or better
+    ///
+    /// Exit 1 if one became worse, 0 otherwise.
+    Compare(compare::CompareArgs),
+}
+
+/// Files with the figures of a mesh, in its folder: all of them, and a line for each host.
+const RECORD: &str = "mesh.json";
+const HOST_LINES: &str = "hosts.jsonl";
+
 /// Longest absence of a host, beyond the time in which its silence is noticed.
 const AWAY: Duration = Duration::from_secs(3);
 
 /// Measures the mesh and prints who differs.
 pub(crate) fn run(args: &MeshArgs, global: Global) -> Outcome {
+    if let Some(MeshAction::Compare(args)) = &args.action {
+        return compare::run(args, global);
+    }
     check_lengths("mesh", Some(args.seconds), args.omit)?;
     let (mut ground, place, listed) = prepared(args)?;
     let hosts = ground.testbed.endpoints.iter().map(|endpoint| endpoint.name.clone());
@@ -108,11 +135,13 @@ fn prepared(args: &MeshArgs) -> Result<(Ground, String, Vec<FleetHost>), Failure
     let ground = fleet::ground(&hosts, reach)?;
     // Later commands can use the same hosts.
     let testbed = args.out.join("testbed.toml");
-    linerate_sys::whole_file::replace(&testbed, fleet::testbed_text(&hosts, reach)?.as_bytes())
-        .map_err(|error| {
-            Failure::missing(format!("write {}: {}", testbed.display(), error.cause))
-        })?;
+    write(&testbed, &fleet::testbed_text(&hosts, reach)?)?;
     Ok((ground, fleet::at_testbed(&testbed), hosts))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    whole_file::replace(file, text.as_bytes())
+        .map_err(|error| Failure::missing(format!("write {}: {}", file.display(), error.cause)))
 }
 
 fn text_of(file: &Path) -> Result<String, Failure> {
@@ -138,15 +167,23 @@ fn look(
         again: args.again,
         seed: args.seed,
     };
+    let earlier = if args.resume { Earlier::read(&args.out, fleet)? } else { Earlier::none(fleet) };
     if !global.quiet {
-        eprintln!("{}", agenda(fleet, &load, &absent));
+        eprintln!("{}", agenda(fleet, &load, &absent, &earlier));
     }
     let audience = Person::new("mesh", global, Some(&args.wait));
     let ledgers = Ledgers::new("mesh", ground, &args.out, &audience);
-    let survey = survey(&ledgers, fleet, &load, absent)?;
+    let survey = survey(&ledgers, fleet, &load, absent, earlier)?;
     drop(audience);
     let place = MeshPlace { kind: ground.kind, options: place, is_slurm: args.slurm };
-    let answer = answers::document(&survey, place);
+    let record = MeshRecord::of(&survey);
+    let answer = answers::document(&survey, &record, place);
+    write(&args.out.join(RECORD), &answer.study.to_string())?;
+    write(&args.out.join(HOST_LINES), &record.host_lines())?;
+    if let Some(file) = &args.metrics {
+        let ended = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        write(file, &answers::metrics(&record, ended.as_secs_f64()))?;
+    }
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;
     if args.drain {
         drain_all(&answers::bad_hosts(&survey), fleet.hosts.len())?;
@@ -188,7 +225,7 @@ fn drain(node: &str, reason: &str) -> Result<(), Failure> {
 }
 
 /// Returns the plan of a mesh and its expected time.
-fn agenda(fleet: &Fleet, load: &MeshLoad, absent: &[Absent]) -> String {
+fn agenda(fleet: &Fleet, load: &MeshLoad, absent: &[Absent], earlier: &Earlier) -> String {
     let n = fleet.hosts.len();
     let n_rounds = rounds(n).len();
     let expected = span(load.expected(n_rounds).as_secs_f64());
@@ -198,6 +235,12 @@ fn agenda(fleet: &Fleet, load: &MeshLoad, absent: &[Absent]) -> String {
             less for a second look.",
         n * n.saturating_sub(1) / 2
     );
+    if earlier.n_stages > 0 {
+        text += &format!(
+            "\nResumed: {} pairs were measured in both directions before.",
+            earlier.n_pairs()
+        );
+    }
     if n < FEWEST {
         text += &format!("\nNobody is suspected among fewer than {FEWEST} hosts.");
     }

@@ -1,7 +1,12 @@
 //! Answer of `linerate mesh`: suspects with their evidence, hosts, and a matrix of all pairs.
 
+mod compare;
+mod metrics;
+mod names;
+mod record;
+
 use linerate_analysis::mesh::{
-    Below, Cells, Confirmation, Culprit, FEWEST, Measure, Sign, Status, USUAL_SHARE, below,
+    Below, Cells, Confirmation, Culprit, FEWEST, Measure, Sign, Status, USUAL_SHARE,
 };
 use linerate_analysis::statistics::median;
 use linerate_campaign::mesh::{Judged, Survey};
@@ -12,9 +17,13 @@ use linerate_report::document::{
     Table, Tone,
 };
 use linerate_report::number::Scale;
-use serde_json::{Value, json};
 
 use crate::figures::{percent, quantity};
+use record::{cells, names, operators_rule, side, suspect_of};
+
+pub use compare::{Compared, Named};
+pub use metrics::text as metrics;
+pub use record::MeshRecord;
 
 /// Most hosts of a matrix that a person can read; more are in the JSON alone.
 const MOST_IN_MATRIX: usize = 64;
@@ -30,9 +39,9 @@ pub struct MeshPlace<'a> {
     pub is_slurm: bool,
 }
 
-/// Returns the answer.
+/// Returns the answer; `record` is its JSON.
 #[must_use]
-pub fn document(survey: &Survey, place: MeshPlace<'_>) -> Document {
+pub fn document(survey: &Survey, record: &MeshRecord, place: MeshPlace<'_>) -> Document {
     let sections = [
         Section { id: "answer", title: "Result", blocks: answer(survey, place) },
         Section { id: "suspects", title: "Suspects", blocks: suspects(survey) },
@@ -45,25 +54,8 @@ pub fn document(survey: &Survey, place: MeshPlace<'_>) -> Document {
         format!("all pairs in {} rounds, both directions", survey.n_rounds),
         Origin::Measured(place.kind),
         sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
-        json(survey),
+        serde_json::to_value(record).expect("it has only names and numbers"),
     )
-}
-
-/// Returns the culprit as a person names it.
-fn name(survey: &Survey, culprit: Culprit) -> String {
-    let host = |host: usize| survey.fleet.hosts[host].clone();
-    let group = |group: usize| survey.fleet.group_names[group].clone();
-    match culprit {
-        Culprit::Host(one) => format!("host {}", host(one)),
-        Culprit::Sending(one) => format!("the send side of host {}", host(one)),
-        Culprit::Receiving(one) => format!("the receive side of host {}", host(one)),
-        Culprit::Between(a, b) => format!("the pair {} and {}", host(a), host(b)),
-        Culprit::OneWay(a, b) => format!("the direction from {} to {}", host(a), host(b)),
-        Culprit::Uplink(one) => format!("the uplink of group {}", group(one)),
-        Culprit::Groups(a, b) => {
-            format!("the path between groups {} and {}", group(a), group(b))
-        }
-    }
 }
 
 /// Returns a figure beside the usual one.
@@ -145,7 +137,9 @@ fn answer(survey: &Survey, place: MeshPlace<'_>) -> Vec<Block> {
     };
     let first = survey.judged.first().filter(|one| one.status() != Status::Cleared);
     let claim = match first {
-        Some(one) => Some(format!("{} differs from the rest", name(survey, one.suspect.culprit))),
+        Some(one) => {
+            Some(format!("{} differs from the rest", names(survey).of(one.suspect.culprit)))
+        }
         None if survey.mesh.n_measured() < FEWEST => {
             Some(format!("a mesh needs {FEWEST} hosts to suspect one"))
         }
@@ -167,6 +161,10 @@ fn answer(survey: &Survey, place: MeshPlace<'_>) -> Vec<Block> {
         ..Lead::default()
     };
     let mut blocks = vec![Block::Lead(lead)];
+    if let Some(why) = &survey.second_failed {
+        let text = format!("The suspects could not be measured again: {why}");
+        blocks.push(Block::Paragraph(text));
+    }
     if survey.interrupted.is_some() {
         blocks.push(Block::Paragraph("Interrupted: the figures are those until then.".to_owned()));
     }
@@ -205,26 +203,30 @@ fn next(survey: &Survey, culprit: Culprit, place: MeshPlace<'_>) -> Vec<NextStep
     [diagnose].into_iter().chain(drains).collect()
 }
 
-/// Returns what the rule of many operators says.
-fn operators_rule(survey: &Survey) -> Below {
-    below(cells(survey, Measure::Goodput), USUAL_SHARE)
-}
-
-/// Returns that as a sentence.
+/// Returns what the rule of many operators says, as a sentence.
 fn operators_sentence(survey: &Survey) -> String {
     let Below { hosts, n_pairs } = operators_rule(survey);
     let n = cells(survey, Measure::Goodput).known().count();
-    let share = percent(USUAL_SHARE);
+    let share = USUAL_SHARE * 100.0;
     let names: Vec<&str> = hosts.iter().map(|host| survey.fleet.hosts[*host].as_str()).collect();
     let named = match names.as_slice() {
         [] => "no host is bad".to_owned(),
         [one] => format!("host {one} is bad"),
-        several => format!("hosts {} are bad", several.join(", ")),
+        several => format!("{} hosts are bad ({})", several.len(), name_list(several)),
     };
     format!(
-        "By the rule of thumb (goodput below {share} of the median), {named}: {n_pairs} of {n} \
+        "By the rule of thumb (goodput below {share:.0} % of the median), {named}: {n_pairs} of {n} \
             directed pairs are below it."
     )
+}
+
+/// Returns the first names of a list, and how many others there are.
+fn name_list(names: &[impl AsRef<str>]) -> String {
+    const MOST: usize = 16;
+    let first: Vec<&str> = names.iter().take(MOST).map(AsRef::as_ref).collect();
+    let others = names.len() - first.len();
+    let rest = if others == 0 { String::new() } else { format!(" and {others} others") };
+    first.join(", ") + &rest
 }
 
 fn suspects(survey: &Survey) -> Vec<Block> {
@@ -244,7 +246,7 @@ fn suspects(survey: &Survey) -> Vec<Block> {
             let looks: Vec<String> = one.looks.iter().map(again).collect();
             let looks = if looks.is_empty() { "none".to_owned() } else { looks.join("; ") };
             let status = word(one.status()).to_owned();
-            vec![name(survey, one.suspect.culprit), status, signs.join("; "), looks]
+            vec![names(survey).of(one.suspect.culprit), status, signs.join("; "), looks]
         })
         .collect();
     let table = Table::of_words("suspects", "Suspects, the strongest first", &heads, &rows);
@@ -255,14 +257,7 @@ const NOTE: &str = "Confirmed: measured again beside pairs that no suspect touch
     was there again (rank sum test, 5 % for all suspects together). \
     docs/mesh.md describes the search.";
 
-/// Returns the median of a host over its pairs.
-fn side(survey: &Survey, measure: Measure, host: usize, is_sender: bool) -> Option<f64> {
-    let is_own = |from: usize, to: usize| if is_sender { from == host } else { to == host };
-    let own = cells(survey, measure).known().filter(|(from, to, _)| is_own(*from, *to));
-    median(&own.map(|(.., value)| value).collect::<Vec<_>>())
-}
-
-/// Returns the column of those medians.
+/// Returns the column of the medians of hosts over their pairs.
 fn side_column(survey: &Survey, head: &str, measure: Measure, is_sender: bool) -> Column {
     let metric = measure.metric();
     let hosts = 0..survey.fleet.hosts.len();
@@ -292,10 +287,8 @@ fn hosts(survey: &Survey) -> Vec<Block> {
             let value = side(survey, measure, host, is_sender);
             value.map(|value| rounded(measure, value)).map_or_else(none, Cell::Number)
         });
-        let is_suspect = survey.judged.iter().any(|one| {
-            let culprits = [Culprit::Host(host), Culprit::Sending(host), Culprit::Receiving(host)];
-            one.status() != Status::Cleared && culprits.contains(&one.suspect.culprit)
-        });
+        let is_suspect =
+            suspect_of(survey, host).is_some_and(|one| one.status() != Status::Cleared);
         let tone = if is_suspect { Tone::Marked } else { Tone::Plain };
         table.rows.push(Row { cells: words.into_iter().chain(figures).collect(), tone });
     }
@@ -355,75 +348,4 @@ fn rounded(measure: Measure, value: f64) -> f64 {
         Measure::Retransmitted => (value * TENTHS_OF_PERCENT).round() / TENTHS_OF_PERCENT,
         _ => value,
     }
-}
-
-fn cells(survey: &Survey, measure: Measure) -> &Cells {
-    let found = survey.mesh.figures.iter().find(|(known, _)| *known == measure);
-    &found.expect("a survey has every measure").1
-}
-
-fn json(survey: &Survey) -> Value {
-    let of = |host: usize| survey.fleet.hosts[host].as_str();
-    let pairs: Vec<Value> = cells(survey, Measure::Goodput)
-        .known()
-        .map(|(from, to, _)| {
-            let mut pair = json!({ "from": of(from), "to": of(to) });
-            for (measure, cells) in &survey.mesh.figures {
-                pair[measure.metric().name] = cells.get(from, to).into();
-            }
-            pair
-        })
-        .collect();
-    let suspects: Vec<Value> = survey.judged.iter().map(|one| suspect(survey, one)).collect();
-    let hosts: Vec<Value> = survey
-        .fleet
-        .hosts
-        .iter()
-        .zip(&survey.fleet.groups)
-        .map(|(name, group)| {
-            let group = group.map(|group| survey.fleet.group_names[group].as_str());
-            json!({ "name": name, "group": group })
-        })
-        .collect();
-    let Below { hosts: below_hosts, n_pairs } = operators_rule(survey);
-    let below_hosts: Vec<&str> = below_hosts.into_iter().map(of).collect();
-    let absent: Vec<Value> =
-        survey.absent.iter().map(|one| json!({ "host": one.host, "why": one.why })).collect();
-    let failed: Vec<Value> =
-        survey.failed.iter().map(|&(from, to)| json!([of(from), of(to)])).collect();
-    json!({
-        "hosts": hosts, "pairs": pairs, "suspects": suspects, "absent": absent, "failed": failed,
-        "below_90_percent": { "hosts": below_hosts, "pairs": n_pairs },
-        "rounds": survey.n_rounds, "interrupted": survey.interrupted.is_some(),
-        "seconds": survey.took.as_secs_f64(),
-    })
-}
-
-fn suspect(survey: &Survey, one: &Judged) -> Value {
-    let of = |host: usize| survey.fleet.hosts[host].as_str();
-    let group = |group: usize| survey.fleet.group_names[group].as_str();
-    let (kind, parts) = match one.suspect.culprit {
-        Culprit::Host(host) => ("host", vec![of(host)]),
-        Culprit::Sending(host) => ("send side", vec![of(host)]),
-        Culprit::Receiving(host) => ("receive side", vec![of(host)]),
-        Culprit::Between(a, b) => ("pair", vec![of(a), of(b)]),
-        Culprit::OneWay(a, b) => ("direction", vec![of(a), of(b)]),
-        Culprit::Uplink(one) => ("uplink", vec![group(one)]),
-        Culprit::Groups(a, b) => ("groups", vec![group(a), group(b)]),
-    };
-    let signs = one.suspect.signs.iter().map(|sign| {
-        let name = sign.measure.metric().name;
-        json!({ "metric": name, "value": sign.seen, "usual": sign.usual, "pairs": sign.n })
-    });
-    let looks = one.looks.iter().map(|look| {
-        let name = look.measure.metric().name;
-        json!({
-            "metric": name, "status": word(look.status), "value": look.seen, "usual": look.usual,
-            "p": look.p, "n": look.n,
-        })
-    });
-    json!({
-        "kind": kind, "of": parts, "status": word(one.status()),
-        "signs": signs.collect::<Vec<_>>(), "again": looks.collect::<Vec<_>>(),
-    })
 }

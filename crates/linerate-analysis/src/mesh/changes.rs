@@ -1,0 +1,87 @@
+//! What differs between two meshes of the same hosts.
+//!
+//! Each directed pair is compared with itself, so unequal hosts do not disturb. The changes are
+//! searched like the suspects of one mesh: the host, side, pair or uplink that explains most of
+//! them is taken first. A change of the whole fleet is no host's.
+
+use super::FEWEST;
+use super::cells::Measure;
+use super::suspects::{Field, Mesh, Sign, Suspect, median_of, search};
+
+/// Changes from one mesh to a later one. A sign has the later figure as seen and the earlier one as
+/// usual, medians of the same pairs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Changes of the whole fleet that matter.
+    pub of_all: Vec<Sign>,
+    /// Parts that became worse, that with the strongest evidence first.
+    pub worse: Vec<Suspect>,
+    /// Parts that became better.
+    pub better: Vec<Suspect>,
+}
+
+/// Returns the changes from `before` to `after`, which have the same hosts in the same order. The
+/// groups are those of `after`. Fewer than [`FEWEST`] hosts have none.
+#[must_use]
+pub fn changes(before: &Mesh, after: &Mesh) -> Changes {
+    if before.n_measured().min(after.n_measured()) < FEWEST {
+        return Changes::default();
+    }
+    let measures = Measure::ALL.iter().copied();
+    let of_all = measures.filter_map(|measure| of_all(before, after, measure)).collect();
+    let sign = |measure: Measure, own: &[usize]| {
+        sign(before, after, measure, &|place| own.contains(&place))
+    };
+    let found = |from: &Mesh, to: &Mesh| {
+        let fields = Measure::ALL.iter().filter_map(|measure| field(from, to, *measure));
+        search(&after.groups, fields.collect(), &sign)
+    };
+    Changes { of_all, worse: found(before, after), better: found(after, before) }
+}
+
+/// Returns the figures of both meshes at the places that are `wanted`, of pairs that both have.
+fn sign(
+    before: &Mesh,
+    after: &Mesh,
+    measure: Measure,
+    wanted: &dyn Fn(usize) -> bool,
+) -> Option<Sign> {
+    let both = both(before, after, measure)?;
+    let n = after.groups.len();
+    let own: Vec<_> = both.into_iter().filter(|(from, to, _)| wanted(from * n + to)).collect();
+    let median = |of: usize| median_of(own.iter().map(|(.., values)| values[of]));
+    Some(Sign { measure, usual: median(0)?, seen: median(1)?, n: own.len() })
+}
+
+/// Figures of a directed pair in both meshes.
+type Both = (usize, usize, [f64; 2]);
+
+fn both(before: &Mesh, after: &Mesh, measure: Measure) -> Option<Vec<Both>> {
+    let (before, after) = (before.cells(measure)?, after.cells(measure)?);
+    let pairs = after
+        .known()
+        .filter_map(|(from, to, value)| Some((from, to, [before.get(from, to)?, value])));
+    Some(pairs.collect())
+}
+
+/// Returns how far each pair of `to` is from itself in `from`.
+fn field(from: &Mesh, to: &Mesh, measure: Measure) -> Option<Field> {
+    let both = both(from, to, measure)?;
+    let usual = from.cells(measure)?.usual()?;
+    let deviations = both.into_iter().map(|(one, other, [before, after])| {
+        let of = |value: f64| measure.deviation(value, usual);
+        (one, other, of(after) - of(before))
+    });
+    Some(Field::new(measure, to.groups.len(), deviations))
+}
+
+/// Returns the change of all pairs, if it matters.
+fn of_all(before: &Mesh, after: &Mesh, measure: Measure) -> Option<Sign> {
+    let usual = before.cells(measure)?.usual()?;
+    let both = both(before, after, measure)?;
+    let deviation = |value: f64| measure.deviation(value, usual);
+    let changes = both.iter().map(|(.., [before, after])| deviation(*after) - deviation(*before));
+    let change = median_of(changes)?;
+    let all = sign(before, after, measure, &|_| true);
+    all.filter(|_| change.abs() >= measure.relevant())
+}

@@ -1,0 +1,284 @@
+//! A mesh as JSON: what `--json` prints and the file `mesh.json` keeps for a later comparison.
+
+use std::collections::BTreeMap;
+
+use linerate_analysis::mesh::{
+    Below, Cells, Confirmation, Culprit, Measure, Mesh, Sign, USUAL_SHARE, below,
+};
+use linerate_analysis::statistics::median;
+use linerate_campaign::mesh::{Judged, Survey};
+use serde::{Deserialize, Serialize};
+
+use super::names::Names;
+use super::word;
+
+/// Status of a host that no suspect is.
+const UNSUSPECTED: &str = "not suspected";
+/// Status of a host that did not answer.
+pub(super) const ABSENT: &str = "absent";
+
+/// Result of a mesh. Rates are in bit/s, times in seconds, shares between 0 and 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeshRecord {
+    /// Every host, with medians over its pairs.
+    pub hosts: Vec<HostLine>,
+    /// Every directed pair that was measured.
+    pub pairs: Vec<PairLine>,
+    /// Suspects: confirmed ones first, then by evidence.
+    pub suspects: Vec<SuspectLine>,
+    /// Hosts that did not answer, or went away.
+    pub absent: Vec<AbsentLine>,
+    /// Pairs without figures, though both hosts answered.
+    pub failed: Vec<[String; 2]>,
+    /// What has less than 90 % of the median goodput: the rule of many operators.
+    pub below_90_percent: BelowLine,
+    /// Rounds in which all pairs meet.
+    pub rounds: usize,
+    /// Why the suspects could not be measured again.
+    pub second_failed: Option<String>,
+    /// True if a person ended it early.
+    pub interrupted: bool,
+    /// Time that it took.
+    pub seconds: f64,
+}
+
+/// Host of a mesh: a line of the file `hosts.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostLine {
+    /// Name.
+    pub name: String,
+    /// Its group.
+    pub group: Option<String>,
+    /// `confirmed`, `suspected` or `not seen again` for a suspect, by the strongest one that is
+    /// this host or a side of it; else `not suspected` or `absent`.
+    #[serde(default)]
+    pub status: String,
+    /// Median TCP goodput of its pairs, layer 4.
+    #[serde(default)]
+    pub goodput_sent: Option<f64>,
+    /// The same to this host.
+    #[serde(default)]
+    pub goodput_received: Option<f64>,
+    /// Median of the smallest round-trip times, measured when it sent.
+    #[serde(default)]
+    pub rtt_min: Option<f64>,
+    /// Median share of its payload that was sent again.
+    #[serde(default)]
+    pub retransmit_ratio: Option<f64>,
+}
+
+/// Directed pair.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairLine {
+    /// Sender.
+    pub from: String,
+    /// Receiver.
+    pub to: String,
+    /// Figures by the name of their metric.
+    #[serde(flatten)]
+    pub figures: BTreeMap<String, Option<f64>>,
+}
+
+/// Suspect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SuspectLine {
+    /// `host`, `send side`, `receive side`, `pair`, `direction`, `uplink` or `groups`.
+    pub kind: String,
+    /// Its hosts or groups.
+    pub of: Vec<String>,
+    /// `confirmed`, `suspected` or `not seen again`.
+    pub status: String,
+    /// Figures in which it shows, that with the strongest evidence first.
+    pub signs: Vec<SignLine>,
+    /// The same measured again.
+    pub again: Vec<AgainLine>,
+}
+
+/// Figure in which a suspect shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SignLine {
+    /// Name of the metric.
+    pub metric: String,
+    /// Median of the suspect's pairs.
+    pub value: f64,
+    /// Median of the others.
+    pub usual: f64,
+    /// Number of directed pairs of the suspect.
+    pub pairs: usize,
+}
+
+/// Second look at a suspect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgainLine {
+    /// Name of the metric.
+    pub metric: String,
+    /// `confirmed`, `suspected` or `not seen again`.
+    pub status: String,
+    /// Median of the suspect's runs.
+    pub value: f64,
+    /// Median of the control runs.
+    pub usual: f64,
+    /// Probability of such a difference by chance.
+    pub p: Option<f64>,
+    /// Runs of the suspect and of the control.
+    pub n: [usize; 2],
+}
+
+/// Host that did not answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AbsentLine {
+    /// Its name.
+    pub host: String,
+    /// Why.
+    pub why: String,
+}
+
+/// What is below a share of the median.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BelowLine {
+    /// Hosts by the median of what they sent or received.
+    pub hosts: Vec<String>,
+    /// Number of directed pairs.
+    pub pairs: usize,
+}
+
+impl MeshRecord {
+    /// Returns the record of a mesh.
+    #[must_use]
+    pub fn of(survey: &Survey) -> Self {
+        let of = |host: usize| survey.fleet.hosts[host].clone();
+        let goodput = cells(survey, Measure::Goodput);
+        let pairs = goodput.known().map(|(from, to, _)| {
+            let figures =
+                survey.mesh.figures.iter().map(|(measure, cells)| {
+                    (measure.metric().name.to_owned(), cells.get(from, to))
+                });
+            PairLine { from: of(from), to: of(to), figures: figures.collect() }
+        });
+        let Below { hosts: below_hosts, n_pairs } = operators_rule(survey);
+        let absent = survey.absent.iter();
+        Self {
+            hosts: (0..survey.fleet.hosts.len()).map(|host| host_line(survey, host)).collect(),
+            pairs: pairs.collect(),
+            suspects: survey.judged.iter().map(|one| suspect(survey, one)).collect(),
+            absent: absent
+                .map(|one| AbsentLine { host: one.host.clone(), why: one.why.clone() })
+                .collect(),
+            failed: survey.failed.iter().map(|&(from, to)| [of(from), of(to)]).collect(),
+            below_90_percent: BelowLine {
+                hosts: below_hosts.into_iter().map(of).collect(),
+                pairs: n_pairs,
+            },
+            rounds: survey.n_rounds,
+            second_failed: survey.second_failed.clone(),
+            interrupted: survey.interrupted.is_some(),
+            seconds: survey.took.as_secs_f64(),
+        }
+    }
+
+    /// Reads the text of a file `mesh.json`.
+    ///
+    /// # Errors
+    /// If it is no mesh, with the place.
+    pub fn read(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// Returns the lines of the file `hosts.jsonl`.
+    #[must_use]
+    pub fn host_lines(&self) -> String {
+        let line = |host| serde_json::to_string(host).expect("it has only names and numbers");
+        self.hosts.iter().map(|host| line(host) + "\n").collect()
+    }
+
+    /// Returns the figures between `hosts`, in this order, whose groups have these numbers.
+    pub(super) fn mesh(&self, hosts: &[String], groups: Vec<Option<usize>>) -> Mesh {
+        let places: BTreeMap<&str, usize> =
+            hosts.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
+        let figures = Measure::ALL.map(|measure| {
+            let mut cells = Cells::new(hosts.len());
+            for pair in &self.pairs {
+                let ends = [&pair.from, &pair.to].map(|name| places.get(name.as_str()).copied());
+                let value = pair.figures.get(measure.metric().name).copied().flatten();
+                if let ([Some(from), Some(to)], Some(value)) = (ends, value) {
+                    cells.set(from, to, value);
+                }
+            }
+            (measure, cells)
+        });
+        Mesh { groups, figures: figures.to_vec() }
+    }
+}
+
+/// Returns the names of a survey.
+pub(super) fn names(survey: &Survey) -> Names<'_> {
+    Names { hosts: &survey.fleet.hosts, groups: &survey.fleet.group_names }
+}
+
+/// Returns the figures of a measure.
+pub(super) fn cells(survey: &Survey, measure: Measure) -> &Cells {
+    survey.mesh.cells(measure).expect("a survey has every measure")
+}
+
+/// Returns what the rule of many operators says.
+pub(super) fn operators_rule(survey: &Survey) -> Below {
+    below(cells(survey, Measure::Goodput), USUAL_SHARE)
+}
+
+/// Returns the median of a host over its pairs.
+pub(super) fn side(survey: &Survey, measure: Measure, host: usize, is_sender: bool) -> Option<f64> {
+    let is_own = |from: usize, to: usize| if is_sender { from == host } else { to == host };
+    let own = cells(survey, measure).known().filter(|(from, to, _)| is_own(*from, *to));
+    median(&own.map(|(.., value)| value).collect::<Vec<_>>())
+}
+
+/// Returns the strongest suspect that is a host or a side of it.
+pub(super) fn suspect_of(survey: &Survey, host: usize) -> Option<&Judged> {
+    let culprits = [Culprit::Host(host), Culprit::Sending(host), Culprit::Receiving(host)];
+    survey.judged.iter().find(|one| culprits.contains(&one.suspect.culprit))
+}
+
+fn host_line(survey: &Survey, host: usize) -> HostLine {
+    let name = &survey.fleet.hosts[host];
+    let is_absent = survey.absent.iter().any(|one| one.host == *name);
+    let status = match suspect_of(survey, host) {
+        Some(one) => word(one.status()),
+        None if is_absent => ABSENT,
+        None => UNSUSPECTED,
+    };
+    HostLine {
+        name: name.clone(),
+        group: survey.fleet.groups[host].map(|group| survey.fleet.group_names[group].clone()),
+        status: status.to_owned(),
+        goodput_sent: side(survey, Measure::Goodput, host, true),
+        goodput_received: side(survey, Measure::Goodput, host, false),
+        rtt_min: side(survey, Measure::RoundTrip, host, true),
+        retransmit_ratio: side(survey, Measure::Retransmitted, host, true),
+    }
+}
+
+fn suspect(survey: &Survey, one: &Judged) -> SuspectLine {
+    let (kind, of) = names(survey).parts(one.suspect.culprit);
+    SuspectLine {
+        kind: kind.to_owned(),
+        of: of.into_iter().map(str::to_owned).collect(),
+        status: word(one.status()).to_owned(),
+        signs: one.suspect.signs.iter().map(SignLine::of).collect(),
+        again: one.looks.iter().map(AgainLine::of).collect(),
+    }
+}
+
+impl SignLine {
+    pub(super) fn of(sign: &Sign) -> Self {
+        let Sign { measure, seen, usual, n } = *sign;
+        Self { metric: measure.metric().name.to_owned(), value: seen, usual, pairs: n }
+    }
+}
+
+impl AgainLine {
+    fn of(look: &Confirmation) -> Self {
+        let Confirmation { measure, status, seen, usual, p, n } = *look;
+        let (metric, status) = (measure.metric().name.to_owned(), word(status).to_owned());
+        Self { metric, status, value: seen, usual, p, n }
+    }
+}

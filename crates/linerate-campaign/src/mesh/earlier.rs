@@ -1,0 +1,75 @@
+//! What an interrupted mesh has measured, from the ledgers in its folder.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use linerate_analysis::mesh::{Mesh, Pairing};
+use linerate_analysis::study;
+use linerate_model::Campaign;
+use linerate_store::{Ledger, Which};
+
+use super::{Fleet, figures, stage_name};
+use crate::Failure;
+
+/// Figures of earlier stages of a mesh.
+#[derive(Clone, Debug)]
+pub struct Earlier {
+    /// The figures.
+    pub mesh: Mesh,
+    /// Pairs that were measured in both directions, in either order.
+    pub measured: HashSet<Pairing>,
+    /// Number of stages.
+    pub n_stages: usize,
+}
+
+impl Earlier {
+    /// Returns the begin of a mesh: no figures.
+    #[must_use]
+    pub fn none(fleet: &Fleet) -> Self {
+        let figures = figures::empty(fleet.hosts.len());
+        let mesh = Mesh { groups: fleet.groups.clone(), figures };
+        Self { mesh, measured: HashSet::new(), n_stages: 0 }
+    }
+
+    /// Reads what the mesh in `folder` has measured between hosts of `fleet`.
+    ///
+    /// # Errors
+    /// If there is no mesh, or a ledger cannot be read.
+    pub fn read(folder: &Path, fleet: &Fleet) -> Result<Self, Failure> {
+        let mut stages: Vec<Campaign> = Vec::new();
+        for number in 1.. {
+            let file = folder.join(format!("{}.ledger", stage_name(number)));
+            if !file.exists() {
+                break;
+            }
+            let stage = Ledger::open_read_only(&file)?.load(Which::Latest)?;
+            // A ledger of an older mesh in the same folder is no stage of this one.
+            if stages.last().is_some_and(|last| stage.header.started < last.header.started) {
+                break;
+            }
+            stages.push(stage);
+        }
+        if stages.is_empty() {
+            let first = folder.join(format!("{}.ledger", stage_name(1)));
+            return Err(Failure::wrong(format!(
+                "mesh --resume: there is no {}. --out names the folder of the mesh",
+                first.display()
+            )));
+        }
+        Ok(Self::of(&stages, fleet))
+    }
+
+    pub(super) fn of(stages: &[Campaign], fleet: &Fleet) -> Self {
+        let mut earlier = Self { n_stages: stages.len(), ..Self::none(fleet) };
+        for stage in stages {
+            earlier.measured.extend(figures::add(&study(stage), fleet, &mut earlier.mesh));
+        }
+        earlier
+    }
+
+    /// Returns the number of pairs that were measured in both directions.
+    #[must_use]
+    pub fn n_pairs(&self) -> usize {
+        self.measured.len() / 2
+    }
+}
