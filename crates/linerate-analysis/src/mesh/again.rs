@@ -7,12 +7,14 @@ use std::collections::HashSet;
 
 use super::cells::Measure;
 use super::rounds::{Pairing, matchings};
-use super::suspects::{Mesh, Suspect};
+use super::suspects::{Culprit, Mesh, Suspect};
 use crate::statistics::{median, unpaired_shift};
 
 /// Most pairs that are measured again for a suspect, and most that are compared with them.
 const MOST_OWN: usize = 3;
 const MOST_CONTROLS: usize = 4;
+/// Pairs of each side of a host beside a confirmed pair.
+const MOST_NEIGHBOURS: usize = 2;
 /// Highest probability that chance alone confirms one of all suspects.
 const ALPHA: f64 = 0.05;
 
@@ -84,6 +86,66 @@ pub fn second_look(mesh: &Mesh, suspects: &[Suspect]) -> SecondLook {
     let mut seen = HashSet::new();
     wanted.retain(|pair| seen.insert(*pair));
     SecondLook { rounds: matchings(&wanted), suspected, controls }
+}
+
+/// Side of a host of a confirmed pair, with other pairs of it: they show whether the pair is slow, or
+/// the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbours {
+    /// The side: [`Culprit::Sending`] or [`Culprit::Receiving`].
+    pub side: Culprit,
+    /// Its other pairs.
+    pub pairs: Vec<Pairing>,
+}
+
+/// Returns the sides of both hosts of a pair, with pairs that no other of
+/// the suspects touches where there are any; none for a culprit that is no pair.
+#[must_use]
+pub fn neighbours(mesh: &Mesh, suspects: &[Suspect], culprit: Culprit) -> Vec<Neighbours> {
+    let (Culprit::OneWay(a, b) | Culprit::Between(a, b)) = culprit else { return Vec::new() };
+    let n_claims = |&(from, to): &Pairing| {
+        suspects.iter().filter(|one| one.culprit.has(&mesh.groups, from, to)).count()
+    };
+    [a, b]
+        .into_iter()
+        .flat_map(|host| [Culprit::Sending(host), Culprit::Receiving(host)])
+        .map(|side| {
+            let goodput = mesh.figures.first().map(|(_, cells)| cells.known());
+            let pairs = goodput.into_iter().flatten().map(|(from, to, _)| (from, to));
+            let is_other = |&(from, to): &Pairing| {
+                side.has(&mesh.groups, from, to) && ![(a, b), (b, a)].contains(&(from, to))
+            };
+            let mut pairs: Vec<Pairing> = pairs.filter(is_other).collect();
+            pairs.sort_by_key(n_claims);
+            pairs.truncate(MOST_NEIGHBOURS);
+            Neighbours { side, pairs }
+        })
+        .collect()
+}
+
+/// Returns the hosts, or sides of them, that explain why a pair is slow, from the sides that are
+/// `slow` beside the control; none if only the pair itself is.
+#[must_use]
+pub fn wider(culprit: Culprit, slow: &[Culprit]) -> Vec<Culprit> {
+    let of = |host: usize, own: &[Culprit]| -> Option<Culprit> {
+        let [sends, receives] = [Culprit::Sending(host), Culprit::Receiving(host)];
+        match [slow.contains(&sends), slow.contains(&receives)] {
+            [true, true] => Some(Culprit::Host(host)),
+            [true, false] => Some(sends),
+            [false, true] => Some(receives),
+            [false, false] => None,
+        }
+        // A side that the pair does not use explains nothing about it.
+        .filter(|_| own.iter().any(|side| slow.contains(side)))
+    };
+    let found = match culprit {
+        Culprit::OneWay(a, b) => [of(a, &[Culprit::Sending(a)]), of(b, &[Culprit::Receiving(b)])],
+        Culprit::Between(a, b) => {
+            [a, b].map(|host| of(host, &[Culprit::Sending(host), Culprit::Receiving(host)]))
+        }
+        _ => [None, None],
+    };
+    found.into_iter().flatten().collect()
 }
 
 /// Returns the first `most` of `pairs` whose hosts were used least.
@@ -166,6 +228,35 @@ mod tests {
         assert!(second.suspected.iter().flatten().all(|pair| *pair != (0, 1) && *pair != (1, 0)));
         let second = second_look(&mesh(4), &[0, 1, 2].map(Culprit::Host).map(suspect));
         assert!(second.controls.is_empty(), "every pair of four hosts has one of three");
+    }
+
+    #[test]
+    fn a_pair_has_other_pairs_of_both_hosts_beside_it() {
+        let culprits = [Culprit::OneWay(4, 5), Culprit::Host(0)].map(suspect);
+        let found = neighbours(&mesh(8), &culprits, Culprit::OneWay(4, 5));
+        let [sends, receives, ..] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((sends.side, &sends.pairs[..]), (Culprit::Sending(4), &[(4, 1), (4, 2)][..]));
+        assert_eq!(receives.pairs, [(1, 4), (2, 4)], "host 0 is a suspect");
+        assert_eq!(found.len(), 4);
+        assert!(found.iter().flat_map(|one| &one.pairs).all(|pair| *pair != (4, 5)));
+        assert!(neighbours(&mesh(8), &culprits, Culprit::Host(0)).is_empty());
+    }
+
+    #[test]
+    fn a_pair_is_the_culprit_only_if_other_pairs_of_its_hosts_are_not_slow() {
+        let sides = |host: usize| [Culprit::Sending(host), Culprit::Receiving(host)];
+        let pair = Culprit::OneWay(4, 5);
+        assert_eq!(wider(pair, &[]), []);
+        assert_eq!(wider(pair, &[Culprit::Sending(4)]), [Culprit::Sending(4)]);
+        assert_eq!(wider(pair, &sides(4)), [Culprit::Host(4)]);
+        assert_eq!(wider(pair, &[Culprit::Receiving(4)]), [], "the pair does not use that side");
+        let both = [Culprit::Sending(4), Culprit::Receiving(5)];
+        assert_eq!(wider(pair, &both), both);
+        assert_eq!(
+            wider(Culprit::Between(4, 5), &[Culprit::Receiving(4)]),
+            [Culprit::Receiving(4)]
+        );
+        assert_eq!(wider(Culprit::Host(4), &sides(4)), []);
     }
 
     #[test]

@@ -14,7 +14,9 @@ mod fleet;
 mod rounds;
 mod suspects;
 
-pub use again::{Confirmation, SecondLook, Status, confirm, second_look};
+pub use again::{
+    Confirmation, Neighbours, SecondLook, Status, confirm, neighbours, second_look, wider,
+};
 pub use below::{Below, USUAL_SHARE, below};
 pub use cells::{Cells, Measure};
 pub use changes::{Changes, changes};

@@ -46,6 +46,27 @@ impl Mesh {
         self.figures.iter().find(|(known, _)| *known == measure).map(|(_, cells)| cells)
     }
 
+    /// Returns the figures of a measure behind a culprit with these places.
+    fn sign(&self, measure: Measure, own: &[usize]) -> Option<Sign> {
+        let cells = self.cells(measure)?;
+        let is_own = |from: usize, to: usize| own.contains(&(from * cells.n() + to));
+        let (own, others): (Vec<_>, Vec<_>) =
+            cells.known().partition(|(from, to, _)| is_own(*from, *to));
+        let median =
+            |part: &[(usize, usize, f64)]| median_of(part.iter().map(|(.., value)| *value));
+        Some(Sign { measure, seen: median(&own)?, usual: median(&others)?, n: own.len() })
+    }
+
+    /// Returns the figure in which `culprit` is worst beside the others; nothing without figures.
+    #[must_use]
+    pub fn signs(&self, culprit: Culprit) -> Vec<Sign> {
+        let own = culprit.cells(&self.groups);
+        let signs = Measure::ALL.iter().filter_map(|measure| self.sign(*measure, &own));
+        let weight =
+            |sign: &Sign| sign.measure.deviation(sign.seen, sign.usual) / sign.measure.relevant();
+        signs.min_by(|a, b| weight(a).total_cmp(&weight(b))).into_iter().collect()
+    }
+
     /// Returns the number of hosts that have a figure.
     #[must_use]
     pub fn n_measured(&self) -> usize {
@@ -184,6 +205,15 @@ impl Culprit {
                 let groups = ends.map(of);
                 groups == [Some(a), Some(b)] || groups == [Some(b), Some(a)]
             }
+        }
+    }
+
+    /// Returns whether a side of a host is the culprit, or part of it.
+    #[must_use]
+    pub fn includes(self, side: Self) -> bool {
+        match (self, side) {
+            (Self::Host(host), Self::Sending(one) | Self::Receiving(one)) => host == one,
+            _ => self == side,
         }
     }
 

@@ -254,8 +254,8 @@ fn suspects(survey: &Survey) -> Vec<Block> {
 }
 
 const NOTE: &str = "Confirmed: measured again beside pairs that no suspect touches, the difference \
-    was there again (rank sum test, 5 % for all suspects together). \
-    docs/mesh.md describes the search.";
+    was there again (rank sum test, 5 % for all suspects together). A confirmed pair whose hosts \
+    are slow to others, too, is named as the host. docs/mesh.md describes the search.";
 
 /// Returns the column of the medians of hosts over their pairs.
 fn side_column(survey: &Survey, head: &str, measure: Measure, is_sender: bool) -> Column {

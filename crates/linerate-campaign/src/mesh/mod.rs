@@ -10,9 +10,10 @@ mod tests;
 use std::collections::HashSet;
 
 use linerate_analysis::mesh::{
-    Confirmation, Measure, Mesh, Pairing, Status, Suspect, confirm, rounds, second_look, suspects,
+    Confirmation, Culprit, Measure, Mesh, Neighbours, Pairing, Status, Suspect, confirm, matchings,
+    neighbours, rounds, second_look, suspects, wider,
 };
-use linerate_analysis::study;
+use linerate_analysis::{Study, study};
 use linerate_model::Nanos;
 
 use crate::fleet::{Absent, FleetHost};
@@ -29,6 +30,9 @@ fn stage_name(stage: usize) -> String {
 
 /// Most suspects that are measured again: the strongest ones.
 const MOST_AGAIN: usize = 8;
+
+/// Most confirmed pairs whose neighbours are measured.
+const MOST_PAIRS: usize = 3;
 
 /// Hosts of a mesh.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,11 +87,18 @@ impl Fleet {
 pub struct Judged {
     /// The suspect.
     pub suspect: Suspect,
-    /// One for each sign that was measured again.
+    /// One for each sign that was measured again, or for each side of a host.
     pub looks: Vec<Confirmation>,
+    /// Hosts, or sides of them, that a look at the neighbours of this pair found to be slow.
+    explained_by: Vec<Culprit>,
 }
 
 impl Judged {
+    /// Returns a suspect that was not looked at again.
+    fn of(suspect: Suspect) -> Self {
+        Self { suspect, looks: Vec::new(), explained_by: Vec::new() }
+    }
+
     /// Returns what the second looks say: confirmed by any sign, else what the strongest sign says.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -141,13 +152,17 @@ pub fn survey(
     let mut walk = Walk { bench, fleet, load, absent, interrupted: None };
     let failed = walk.first(left, earlier.n_stages, &mut mesh)?;
     let found = suspects(&mesh);
-    let mut judged: Vec<Judged> =
-        found.into_iter().map(|suspect| Judged { suspect, looks: Vec::new() }).collect();
+    let mut judged: Vec<Judged> = found.into_iter().map(Judged::of).collect();
     let mut second_failed = None;
     if walk.interrupted.is_none() && load.again > 0 && !judged.is_empty() {
         // The first look is an answer without it.
         second_failed = walk.second(&mesh, &mut judged);
+        if second_failed.is_none() && walk.interrupted.is_none() {
+            second_failed = walk.third(&mesh, &mut judged);
+        }
     }
+    // What a confirmed host explains is no suspect of its own.
+    judged.retain(|one| one.explained_by.is_empty());
     judged.sort_by_key(|one| match one.status() {
         Status::Confirmed => 0,
         Status::Open => 1,
@@ -223,15 +238,10 @@ impl Walk<'_> {
         }
         let draft = self.load.again(self.fleet, &rounds);
         let (campaign, ended) = self.bench.attempt_when_free("again", &draft);
-        let failed = match self.goes_on_after(ended) {
-            Err(Ended::Failed(failure)) => Some(failure.message().to_owned()),
-            Ok(_) | Err(Ended::With(_)) => None,
-        };
+        let failed = self.failed(ended);
         let Some(campaign) = campaign else { return failed };
         let study = study(&campaign);
-        let values = |measure: Measure, pairs: &[Pairing]| -> Vec<f64> {
-            pairs.iter().flat_map(|pair| figures::of(&study, self.fleet, measure, *pair)).collect()
-        };
+        let values = |measure: Measure, pairs: &[Pairing]| self.values(&study, measure, pairs);
         for (one, own) in again.iter_mut().zip(&second.suspected) {
             let measures = one.suspect.signs.iter().map(|sign| sign.measure);
             one.looks = measures
@@ -242,6 +252,76 @@ impl Walk<'_> {
                 .collect();
         }
         failed
+    }
+
+    /// Measures other pairs of the hosts of confirmed pairs, beside the control: if they are slow,
+    /// too, the host is the culprit. Returns why that failed, if it did.
+    fn third(&mut self, mesh: &Mesh, judged: &mut Vec<Judged>) -> Option<String> {
+        let suspects: Vec<Suspect> = judged.iter().map(|one| one.suspect.clone()).collect();
+        let pairs: Vec<(usize, Vec<Neighbours>)> = judged
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| one.status() == Status::Confirmed)
+            .map(|(place, one)| (place, neighbours(mesh, &suspects, one.suspect.culprit)))
+            .filter(|(_, sides)| !sides.is_empty())
+            .take(MOST_PAIRS)
+            .collect();
+        let sides = || pairs.iter().flat_map(|(_, sides)| sides);
+        let controls = second_look(mesh, &suspects).controls;
+        let wanted: Vec<Pairing> =
+            sides().flat_map(|one| &one.pairs).chain(&controls).copied().collect();
+        let mut rounds = matchings(&wanted);
+        self.leave_out_absent(&mut rounds);
+        if pairs.is_empty() || rounds.is_empty() || controls.is_empty() {
+            return None;
+        }
+        let draft = self.load.again(self.fleet, &rounds);
+        let (campaign, ended) = self.bench.attempt_when_free("neighbours", &draft);
+        let failed = self.failed(ended);
+        let Some(campaign) = campaign else { return failed };
+        let study = study(&campaign);
+        let n_sides = sides().count();
+        let look = |measure: Measure, pairs: &[Pairing]| {
+            let controls = self.values(&study, measure, &controls);
+            confirm(measure, &self.values(&study, measure, pairs), &controls, n_sides)
+        };
+        for (place, sides) in pairs {
+            let Suspect { culprit, signs, .. } = judged[place].suspect.clone();
+            let Some(measure) = signs.first().map(|sign| sign.measure) else { continue };
+            let looks = sides.iter().filter_map(|one| Some((one.side, look(measure, &one.pairs)?)));
+            let slow: Vec<(Culprit, Confirmation)> =
+                looks.filter(|(_, look)| look.status == Status::Confirmed).collect();
+            let found = wider(culprit, &slow.iter().map(|(side, _)| *side).collect::<Vec<_>>());
+            judged[place].explained_by.clone_from(&found);
+            for culprit in found {
+                let is_known = |one: &Judged| {
+                    one.suspect.culprit == culprit && one.status() == Status::Confirmed
+                };
+                if judged.iter().any(is_known) {
+                    continue;
+                }
+                let signs = mesh.signs(culprit);
+                let own = slow.iter().filter(|(side, _)| culprit.includes(*side));
+                let looks = own.map(|(_, look)| *look).collect();
+                let explained = judged[place].suspect.explained;
+                let suspect = Suspect { culprit, signs, explained };
+                judged.push(Judged { suspect, looks, explained_by: Vec::new() });
+            }
+        }
+        failed
+    }
+
+    /// Returns the figures of `pairs`, run by run.
+    fn values(&self, study: &Study, measure: Measure, pairs: &[Pairing]) -> Vec<f64> {
+        pairs.iter().flat_map(|pair| figures::of(study, self.fleet, measure, *pair)).collect()
+    }
+
+    /// Notes how a stage after the first look ended; returns why it failed, if it did.
+    fn failed(&mut self, ended: Option<Ended>) -> Option<String> {
+        match self.goes_on_after(ended) {
+            Err(Ended::Failed(failure)) => Some(failure.message().to_owned()),
+            Ok(_) | Err(Ended::With(_)) => None,
+        }
     }
 
     fn leave_out_absent(&self, rounds: &mut Vec<Vec<Pairing>>) {

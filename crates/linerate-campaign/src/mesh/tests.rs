@@ -195,12 +195,41 @@ fn what_was_seen_once_is_not_confirmed() {
     figures::add(&study(&campaign.expect("a record")), &fleet(), &mut mesh);
     let found = suspects(&mesh);
     assert_eq!(found[0].culprit, Culprit::Sending(5));
-    let mut judged = vec![Judged { suspect: found[0].clone(), looks: Vec::new() }];
+    let mut judged = vec![Judged::of(found[0].clone())];
     let fleet = fleet();
     let mut walk =
         Walk { bench: &bench, fleet: &fleet, load: &LOAD, absent: Vec::new(), interrupted: None };
     assert_eq!(walk.second(&mesh, &mut judged), None);
     assert_eq!(judged[0].status(), Status::Cleared, "{judged:?}");
+}
+
+/// Returns the culprits after a second and a third look at a fleet, where the first look saw only
+/// that the direction from n5 to n6 is slow.
+fn after_one_pair(rate: fn(&str, &str) -> f64) -> Vec<(Culprit, Status)> {
+    let first = FleetBench::of(|from, to| if (from, to) == ("n5", "n6") { 80e6 } else { 100e6 });
+    let again = FleetBench::of(rate);
+    let fleet = fleet();
+    let mut mesh = Mesh { groups: fleet.groups.clone(), figures: figures::empty(8) };
+    let (campaign, _) = first.attempt("rounds-1", &LOAD.rounds(&fleet, &rounds(8)));
+    figures::add(&study(&campaign.expect("a record")), &fleet, &mut mesh);
+    let mut judged: Vec<Judged> = suspects(&mesh).into_iter().map(Judged::of).collect();
+    let mut walk =
+        Walk { bench: &again, fleet: &fleet, load: &LOAD, absent: Vec::new(), interrupted: None };
+    assert_eq!(walk.second(&mesh, &mut judged), None);
+    assert_eq!(walk.third(&mesh, &mut judged), None);
+    let left = judged.iter().filter(|one| one.explained_by.is_empty());
+    left.map(|one| (one.suspect.culprit, one.status())).collect()
+}
+
+#[test]
+fn a_slow_pair_of_a_slow_host_is_the_hosts() {
+    let confirmed = |culprit| vec![(culprit, Status::Confirmed)];
+    let pair = |from: &str, to: &str| if (from, to) == ("n5", "n6") { 80e6 } else { 100e6 };
+    assert_eq!(after_one_pair(pair), confirmed(Culprit::OneWay(5, 6)));
+    let sends = |from: &str, _: &str| if from == "n5" { 80e6 } else { 100e6 };
+    assert_eq!(after_one_pair(sends), confirmed(Culprit::Sending(5)));
+    let host = |from: &str, to: &str| if [from, to].contains(&"n6") { 80e6 } else { 100e6 };
+    assert_eq!(after_one_pair(host), confirmed(Culprit::Host(6)));
 }
 
 #[test]

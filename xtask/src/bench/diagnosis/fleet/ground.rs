@@ -187,7 +187,6 @@ impl Net {
     fn connect(&self, host: usize) -> anyhow::Result<()> {
         let (own, switch, port) = (self.of(&name(host)), self.switch(), port(host));
         ip(&format!("-n {own} link add {DEVICE} type veth peer name {port} netns {switch}"))?;
-        self.without_offloads(&own, DEVICE)?;
         self.bring_up(host)
     }
 
@@ -231,7 +230,7 @@ impl Net {
         ip(&format!("-n {switch} link set {port} master {} up", rack(host)))
     }
 
-    /// A frame that was coalesced would be lost, or shaped, as one.
+    /// Frames that were coalesced would be lost, or delayed, as one.
     fn without_offloads(&self, namespace: &str, device: &str) -> anyhow::Result<()> {
         self.run(namespace, &format!("ethtool -K {device} tx off tso off gso off gro off"))
     }
@@ -252,6 +251,7 @@ impl Net {
         );
         let file = folder.join("rules.nft");
         std::fs::write(&file, rules).with_context(|| format!("write {}", file.display()))?;
+        self.without_offloads(&self.of(&name(from)), DEVICE)?;
         self.run(&self.switch(), &format!("nft -f {}", file.display()))
     }
 
