@@ -88,8 +88,8 @@ pub fn second_look(mesh: &Mesh, suspects: &[Suspect]) -> SecondLook {
     SecondLook { rounds: matchings(&wanted), suspected, controls }
 }
 
-/// Side of a host of a confirmed pair, with other pairs of it: they show whether the pair is slow, or
-/// the host.
+/// Side of a host of a confirmed pair, with other pairs of it: they show whether the pair is slow,
+/// or the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbours {
     /// The side: [`Culprit::Sending`] or [`Culprit::Receiving`].
@@ -127,25 +127,28 @@ pub fn neighbours(mesh: &Mesh, suspects: &[Suspect], culprit: Culprit) -> Vec<Ne
 /// `slow` beside the control; none if only the pair itself is.
 #[must_use]
 pub fn wider(culprit: Culprit, slow: &[Culprit]) -> Vec<Culprit> {
-    let of = |host: usize, own: &[Culprit]| -> Option<Culprit> {
-        let [sends, receives] = [Culprit::Sending(host), Culprit::Receiving(host)];
-        match [slow.contains(&sends), slow.contains(&receives)] {
-            [true, true] => Some(Culprit::Host(host)),
-            [true, false] => Some(sends),
-            [false, true] => Some(receives),
-            [false, false] => None,
-        }
-        // A side that the pair does not use explains nothing about it.
-        .filter(|_| own.iter().any(|side| slow.contains(side)))
-    };
     let found = match culprit {
-        Culprit::OneWay(a, b) => [of(a, &[Culprit::Sending(a)]), of(b, &[Culprit::Receiving(b)])],
-        Culprit::Between(a, b) => {
-            [a, b].map(|host| of(host, &[Culprit::Sending(host), Culprit::Receiving(host)]))
+        Culprit::OneWay(a, b) => {
+            [slow_part(a, [true, false], slow), slow_part(b, [false, true], slow)]
         }
+        Culprit::Between(a, b) => [a, b].map(|host| slow_part(host, [true, true], slow)),
         _ => [None, None],
     };
     found.into_iter().flatten().collect()
+}
+
+/// Returns the host, or its side, that is `slow`, if the pair `uses` a slow side to send or to
+/// receive: another one explains nothing about it.
+fn slow_part(host: usize, uses: [bool; 2], slow: &[Culprit]) -> Option<Culprit> {
+    let sides = [Culprit::Sending(host), Culprit::Receiving(host)];
+    let is_slow = sides.map(|side| slow.contains(&side));
+    let found = match is_slow {
+        [true, true] => Culprit::Host(host),
+        [true, false] => sides[0],
+        [false, true] => sides[1],
+        [false, false] => return None,
+    };
+    (0..2).any(|side| is_slow[side] && uses[side]).then_some(found)
 }
 
 /// Returns the first `most` of `pairs` whose hosts were used least.

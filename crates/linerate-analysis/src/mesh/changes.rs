@@ -29,26 +29,27 @@ pub fn changes(before: &Mesh, after: &Mesh) -> Changes {
     }
     let measures = Measure::ALL.iter().copied();
     let of_all = measures.filter_map(|measure| of_all(before, after, measure)).collect();
-    let sign = |measure: Measure, own: &[usize]| {
-        sign(before, after, measure, &|place| own.contains(&place))
-    };
-    let found = |from: &Mesh, to: &Mesh| {
-        let fields = Measure::ALL.iter().filter_map(|measure| field(from, to, *measure));
-        search(&after.groups, fields.collect(), &sign)
-    };
-    Changes { of_all, worse: found(before, after), better: found(after, before) }
+    let times = [before, after];
+    Changes { of_all, worse: worse(times, times), better: worse([after, before], times) }
 }
 
-/// Returns the figures of both meshes at the places that are `wanted`, of pairs that both have.
-fn sign(
-    before: &Mesh,
-    after: &Mesh,
-    measure: Measure,
-    wanted: &dyn Fn(usize) -> bool,
-) -> Option<Sign> {
-    let both = both(before, after, measure)?;
-    let n = after.groups.len();
-    let own: Vec<_> = both.into_iter().filter(|(from, to, _)| wanted(from * n + to)).collect();
+/// Returns the parts that are worse in the second of `two` meshes than in the first, with the
+/// figures of both `times`.
+fn worse(two: [&Mesh; 2], times: [&Mesh; 2]) -> Vec<Suspect> {
+    let fields = Measure::ALL.iter().filter_map(|measure| field(two, *measure));
+    search(&times[1].groups, fields.collect(), &|measure, own| sign(times, measure, own))
+}
+
+/// Returns the figures of both meshes at these places, of pairs that both have.
+fn sign(times: [&Mesh; 2], measure: Measure, own: &[usize]) -> Option<Sign> {
+    let n = times[1].groups.len();
+    let mut both = both(times, measure)?;
+    both.retain(|(from, to, _)| own.contains(&(from * n + to)));
+    sign_of(measure, &both)
+}
+
+/// Returns the medians of pairs in both meshes.
+fn sign_of(measure: Measure, own: &[Both]) -> Option<Sign> {
     let median = |of: usize| median_of(own.iter().map(|(.., values)| values[of]));
     Some(Sign { measure, usual: median(0)?, seen: median(1)?, n: own.len() })
 }
@@ -56,7 +57,7 @@ fn sign(
 /// Figures of a directed pair in both meshes.
 type Both = (usize, usize, [f64; 2]);
 
-fn both(before: &Mesh, after: &Mesh, measure: Measure) -> Option<Vec<Both>> {
+fn both([before, after]: [&Mesh; 2], measure: Measure) -> Option<Vec<Both>> {
     let (before, after) = (before.cells(measure)?, after.cells(measure)?);
     let pairs = after
         .known()
@@ -64,24 +65,23 @@ fn both(before: &Mesh, after: &Mesh, measure: Measure) -> Option<Vec<Both>> {
     Some(pairs.collect())
 }
 
-/// Returns how far each pair of `to` is from itself in `from`.
-fn field(from: &Mesh, to: &Mesh, measure: Measure) -> Option<Field> {
-    let both = both(from, to, measure)?;
-    let usual = from.cells(measure)?.usual()?;
+/// Returns how far each pair of the second mesh is from itself in the first.
+fn field(two: [&Mesh; 2], measure: Measure) -> Option<Field> {
+    let both = both(two, measure)?;
+    let usual = two[0].cells(measure)?.usual()?;
     let deviations = both.into_iter().map(|(one, other, [before, after])| {
         let of = |value: f64| measure.deviation(value, usual);
         (one, other, of(after) - of(before))
     });
-    Some(Field::new(measure, to.groups.len(), deviations))
+    Some(Field::new(measure, two[1].groups.len(), deviations))
 }
 
 /// Returns the change of all pairs, if it matters.
 fn of_all(before: &Mesh, after: &Mesh, measure: Measure) -> Option<Sign> {
     let usual = before.cells(measure)?.usual()?;
-    let both = both(before, after, measure)?;
+    let both = both([before, after], measure)?;
     let deviation = |value: f64| measure.deviation(value, usual);
     let changes = both.iter().map(|(.., [before, after])| deviation(*after) - deviation(*before));
     let change = median_of(changes)?;
-    let all = sign(before, after, measure, &|_| true);
-    all.filter(|_| change.abs() >= measure.relevant())
+    sign_of(measure, &both).filter(|_| change.abs() >= measure.relevant())
 }

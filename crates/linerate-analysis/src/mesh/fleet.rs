@@ -178,7 +178,12 @@ fn a_change_is_named_among_unequal_hosts() {
             let better = changes(&after, &before);
             let first = [worse.worse.first(), better.better.first()];
             let culprit = fault(*seed).culprit(2);
-            first.iter().all(|one| one.is_some_and(|one| one.culprit == culprit))
+            // Both name it, and what is usual for the one is seen by the other.
+            let [Some(one), Some(other)] = first else { return false };
+            let (sign, reverse) = (one.signs[0], other.signs[0]);
+            [one.culprit, other.culprit] == [culprit; 2]
+                && sign.measure.is_worse(sign.seen, sign.usual)
+                && (sign.seen, sign.usual) == (reverse.usual, reverse.seen)
         };
         // Each seed is four searches.
         let n = (1..=SEEDS / 4).filter(is_named).count() as u64;

@@ -1,12 +1,12 @@
 //! The host, pair or uplink that explains figures far from the usual one.
 //!
 //! Culprits are found one after the other. Each candidate would shift all figures of its pairs by
-//! the same factor, or each by another one, as a busy CPU does; the one that explains most is taken,
-//! its shift is removed, and the rest is searched again, until what is left looks like scatter. What a candidate explains is the decrease
-//! of the squared deviations, in units of the scatter, of which no single pair counts more than a
-//! limit. A candidate must explain more than chance gives the best of all candidates (twice the
-//! logarithm of their number, as in the risk inflation criterion of Foster and George 1994, and a
-//! margin).
+//! the same factor, or each by another one, as a busy CPU does; the one that explains most is
+//! taken, its shift is removed, and the rest is searched again, until what is left looks like
+//! scatter. What a candidate explains is the decrease of the squared deviations, in units of the
+//! scatter, of which no single pair counts more than a limit. A candidate must explain more than
+//! chance gives the best of all candidates (twice the logarithm of their number, as in the risk
+//! inflation criterion of Foster and George 1994, and a margin).
 
 use std::collections::HashSet;
 
@@ -126,16 +126,7 @@ pub fn suspects(mesh: &Mesh) -> Vec<Suspect> {
         return Vec::new();
     }
     let fields = mesh.figures.iter().filter_map(Field::of).collect();
-    let sign = |measure: Measure, own: &[usize]| {
-        let cells = mesh.cells(measure)?;
-        let place = |from: usize, to: usize| from * cells.n() + to;
-        let (own, others): (Vec<_>, Vec<_>) =
-            cells.known().partition(|(from, to, _)| own.contains(&place(*from, *to)));
-        let median =
-            |part: &[(usize, usize, f64)]| median_of(part.iter().map(|(.., value)| *value));
-        Some(Sign { measure, seen: median(&own)?, usual: median(&others)?, n: own.len() })
-    };
-    search(&mesh.groups, fields, &sign)
+    search(&mesh.groups, fields, &|measure, own| mesh.sign(measure, own))
 }
 
 /// Returns the culprits that explain `fields`, that with the strongest evidence first. `sign`
@@ -280,6 +271,16 @@ impl Field {
         }
     }
 
+    /// Returns by how much the squared deviations of `values` decrease if their centre is `to` and
+    /// their scatter `scatter`. A value counts `most` at most.
+    fn gain(&self, values: &[f64], to: f64, scatter: f64, most: f64) -> f64 {
+        let squared = |value: f64, from: f64, by: f64| ((value - from) / by).powi(2).min(most);
+        let known = values.iter().copied().filter(|value| !value.is_nan());
+        let gains = known
+            .map(|value| squared(value, self.centre, self.scatter) - squared(value, to, scatter));
+        gains.sum()
+    }
+
     /// Returns single pairs that are candidates.
     fn far(&self) -> impl Iterator<Item = Culprit> {
         let least = (FAR * self.scatter).max(self.measure.relevant());
@@ -344,26 +345,15 @@ impl Explained {
         if -by < field.measure.relevant() {
             return None;
         }
-        let squared = |value: f64, from: f64, scatter: f64| -> f64 {
-            ((value - from) / scatter).powi(2).min(most)
-        };
-        let gained = |values: &[f64], to: f64, scatter: f64| -> f64 {
-            let known = values.iter().filter(|value| !value.is_nan());
-            known
-                .map(|value| {
-                    squared(*value, field.centre, field.scatter) - squared(*value, to, scatter)
-                })
-                .sum()
-        };
-        let even = gained(&own, here, field.scatter);
+        let even = field.gain(&own, here, field.scatter, most);
         let own_scatter = NORMAL * median_of(own.iter().map(|value| (value - here).abs()))?;
         // Twice the logarithm of the likelihood, in which a larger scatter has a price, as well as
         // one more parameter.
         let price = 2.0 * own.len() as f64 * (own_scatter / field.scatter).ln() + MARGIN;
-        let uneven = Some(gained(&own, here, own_scatter) - price)
+        let uneven = Some(field.gain(&own, here, own_scatter, most) - price)
             .filter(|_| own.len() >= FEWEST_UNEVEN && own_scatter > field.scatter);
         let gain = uneven.map_or(even, |uneven| uneven.max(even));
-        let gain_of_rest = gained(&rest, centre, field.scatter);
+        let gain_of_rest = field.gain(&rest, centre, field.scatter, most);
         Some(Shift { field: place, by, is_uneven: gain > even, gain: gain + gain_of_rest })
     }
 }

@@ -35,11 +35,6 @@ impl Compared {
     /// Compares the hosts that both meshes have.
     #[must_use]
     pub fn of(before: &MeshRecord, after: &MeshRecord) -> Self {
-        let has = |record: &MeshRecord, name: &str| record.hosts.iter().any(|one| one.name == name);
-        let only = |own: &MeshRecord, other: &MeshRecord| -> Vec<String> {
-            let names = own.hosts.iter().map(|host| host.name.clone());
-            names.filter(|name| !has(other, name)).collect()
-        };
         let common = || after.hosts.iter().filter(|host| has(before, &host.name));
         let hosts: Vec<String> = common().map(|host| host.name.clone()).collect();
         let mut groups: Vec<String> = Vec::new();
@@ -54,7 +49,7 @@ impl Compared {
             })
             .collect();
         let changes = changes(&before.mesh(&hosts, numbers.clone()), &after.mesh(&hosts, numbers));
-        Self { hosts, groups, alone: [only(before, after), only(after, before)], changes }
+        Self { hosts, groups, alone: [without(before, after), without(after, before)], changes }
     }
 
     /// Returns whether a part became worse, or the whole fleet.
@@ -148,20 +143,34 @@ impl Compared {
 
     fn json(&self) -> Value {
         let names = Names { hosts: &self.hosts, groups: &self.groups };
-        let signs = |signs: &[Sign]| signs.iter().map(SignLine::of).collect::<Vec<_>>();
-        let list = |found: &[Suspect]| -> Vec<Value> {
-            let one = |one: &Suspect| {
-                let (kind, of) = names.parts(one.culprit);
-                json!({ "kind": kind, "of": of, "signs": signs(&one.signs) })
-            };
-            found.iter().map(one).collect()
-        };
+        let list = |found: &[Suspect]| found.iter().map(|one| part(names, one)).collect();
+        let [worse, better]: [Vec<Value>; 2] =
+            [list(&self.changes.worse), list(&self.changes.better)];
         json!({
             "hosts": self.hosts, "only_before": self.alone[0], "only_after": self.alone[1],
-            "of_all": signs(&self.changes.of_all),
-            "worse": list(&self.changes.worse), "better": list(&self.changes.better),
+            "of_all": lines(&self.changes.of_all), "worse": worse, "better": better,
         })
     }
+}
+
+/// Returns a changed part as JSON.
+fn part(names: Names<'_>, one: &Suspect) -> Value {
+    let (kind, of) = names.parts(one.culprit);
+    json!({ "kind": kind, "of": of, "signs": lines(&one.signs) })
+}
+
+fn lines(signs: &[Sign]) -> Vec<SignLine> {
+    signs.iter().map(SignLine::of).collect()
+}
+
+fn has(record: &MeshRecord, name: &str) -> bool {
+    record.hosts.iter().any(|host| host.name == name)
+}
+
+/// Returns the hosts of a mesh that the other does not have.
+fn without(record: &MeshRecord, other: &MeshRecord) -> Vec<String> {
+    let names = record.hosts.iter().map(|host| host.name.clone());
+    names.filter(|name| !has(other, name)).collect()
 }
 
 const fn how(is_worse: bool) -> &'static str {

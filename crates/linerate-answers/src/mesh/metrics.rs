@@ -12,20 +12,14 @@ type Values = Vec<(String, f64)>;
 pub fn text(record: &MeshRecord, ended: f64) -> String {
     let mut text = String::new();
     let hosts = |of: fn(&HostLine) -> Option<f64>| -> Values {
-        let known = record.hosts.iter().filter_map(|host| Some((labels(host, ""), of(host)?)));
-        known.collect()
+        record.hosts.iter().filter_map(|host| Some((labels(host, ""), of(host)?))).collect()
     };
-    let sides: Values = record
-        .hosts
-        .iter()
-        .flat_map(|host| {
-            let of = |direction: &str, value: Option<f64>| {
-                Some((labels(host, &format!(",direction=\"{direction}\"")), value?))
-            };
-            [of("transmit", host.goodput_sent), of("receive", host.goodput_received)]
-        })
-        .flatten()
-        .collect();
+    let sides = record.hosts.iter().flat_map(|host| {
+        let of = |direction: &str| labels(host, &format!(",direction=\"{direction}\""));
+        let sent = host.goodput_sent.map(|value| (of("transmit"), value));
+        sent.into_iter().chain(host.goodput_received.map(|value| (of("receive"), value)))
+    });
+    let sides: Values = sides.collect();
     let whole = |value: f64| vec![(String::new(), value)];
     let is = |found: bool| if found { 1.0 } else { 0.0 };
     let confirmed: fn(&HostLine) -> bool = |host| host.status == "confirmed";

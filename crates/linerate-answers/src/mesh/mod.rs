@@ -215,8 +215,8 @@ fn operators_sentence(survey: &Survey) -> String {
         several => format!("{} hosts are bad ({})", several.len(), name_list(several)),
     };
     format!(
-        "By the rule of thumb (goodput below {share:.0} % of the median), {named}: {n_pairs} of {n} \
-            directed pairs are below it."
+        "By the rule of thumb (goodput below {share:.0} % of the median), {named}: {n_pairs} of \
+            {n} directed pairs are below it."
     )
 }
 

@@ -224,8 +224,8 @@ impl Walk<'_> {
         Ok(left.into_iter().flatten().collect())
     }
 
-    /// Measures the suspects again, beside pairs that none of them touches. Returns why that failed,
-    /// if it did.
+    /// Measures the suspects again, beside pairs that none of them touches. Returns why that
+    /// failed, if it did.
     fn second(&mut self, mesh: &Mesh, judged: &mut [Judged]) -> Option<String> {
         let n = judged.len().min(MOST_AGAIN);
         let again = &mut judged[..n];
@@ -281,14 +281,14 @@ impl Walk<'_> {
         let Some(campaign) = campaign else { return failed };
         let study = study(&campaign);
         let n_sides = sides().count();
-        let look = |measure: Measure, pairs: &[Pairing]| {
-            let controls = self.values(&study, measure, &controls);
-            confirm(measure, &self.values(&study, measure, pairs), &controls, n_sides)
-        };
         for (place, sides) in pairs {
             let Suspect { culprit, signs, .. } = judged[place].suspect.clone();
             let Some(measure) = signs.first().map(|sign| sign.measure) else { continue };
-            let looks = sides.iter().filter_map(|one| Some((one.side, look(measure, &one.pairs)?)));
+            let controls = self.values(&study, measure, &controls);
+            let looks = sides.iter().filter_map(|one| {
+                let own = self.values(&study, measure, &one.pairs);
+                Some((one.side, confirm(measure, &own, &controls, n_sides)?))
+            });
             let slow: Vec<(Culprit, Confirmation)> =
                 looks.filter(|(_, look)| look.status == Status::Confirmed).collect();
             let found = wider(culprit, &slow.iter().map(|(side, _)| *side).collect::<Vec<_>>());
