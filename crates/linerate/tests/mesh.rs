@@ -41,6 +41,49 @@ fn all_pairs_of_the_hosts_that_answer_are_measured() {
 }
 
 #[test]
+fn a_mesh_is_resumed_and_compared_with_an_earlier_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let hosts: String =
+        (1..=4).map(|host| format!("n{host} ansible_host=127.0.0.{host}\n")).collect();
+    file(folder, "hosts", &hosts);
+    file(folder, "agent.sh", &format!("exec {} agent --stdio", env!("CARGO_BIN_EXE_linerate")));
+    let mesh = ["mesh", "--hosts", "hosts", "--reach", "sh agent.sh {host}", "--again", "0"];
+    let mesh = [&mesh[..], &SHORT[..4], &["--metrics", "mesh.prom"]].concat();
+    let first = run(folder, &mesh).expect(0);
+    assert!(first.stdout.contains("rule of thumb"), "{first:?}");
+    // Everything was measured, so nothing is left, and the answer is the same.
+    let resumed = run(folder, &[&mesh[..], &["--resume"]].concat()).expect(0);
+    assert!(resumed.stderr.contains("Resumed: 6 pairs"), "{resumed:?}");
+    assert!(!folder.join("mesh/rounds-2.ledger").exists());
+    let pairs = |ended: &str| ended.split("Pairs").nth(1).map(str::to_owned);
+    assert!(pairs(&first.stdout).is_some() && pairs(&first.stdout) == pairs(&resumed.stdout));
+    let metrics = std::fs::read_to_string(folder.join("mesh.prom")).expect("it was written");
+    assert!(metrics.contains("\nlinerate_mesh_pairs_measured 12\n"), "{metrics}");
+    let lines = std::fs::read_to_string(folder.join("mesh/hosts.jsonl")).expect("it was written");
+    assert_eq!(lines.lines().count(), 4);
+    // One direction of the file is made slower than it was.
+    let text = std::fs::read_to_string(folder.join("mesh/mesh.json")).expect("it was written");
+    let mut slower: Value = serde_json::from_str(&text).expect("JSON");
+    for pair in slower["pairs"].as_array_mut().expect("a list") {
+        let share = if pair["from"] == "n2" { 0.2 } else { 1.0 };
+        pair["goodput"] = (pair["goodput"].as_f64().expect("a number") * share).into();
+    }
+    let (same, later) = (["mesh", "compare", "mesh"], ["mesh", "compare", "mesh", "later.json"]);
+    file(folder, "later.json", &slower.to_string());
+    let equal = run(folder, &same).expect(0);
+    assert!(equal.stdout.contains("0 worse, 0 better"), "{equal:?}");
+    let changed = run(folder, &[&later[..], &["--json"]].concat()).expect(1);
+    let changed: Value = serde_json::from_str(&changed.stdout).expect("JSON");
+    let worse = changed["worse"].as_array().expect("a list");
+    assert_eq!((&worse[0]["kind"], &worse[0]["of"][0]), (&"send side".into(), &"n2".into()));
+    let nothing = run(folder, &[&mesh[..], &["--resume", "--out", "nowhere"]].concat()).expect(2);
+    assert!(nothing.stderr.contains("there is no nowhere/rounds-1.ledger"), "{nothing:?}");
+    let none = run(folder, &["mesh", "compare", "nowhere"]).expect(2);
+    assert!(none.stderr.contains("read nowhere/mesh.json"), "{none:?}");
+}
+
+#[test]
 fn a_mesh_says_what_it_needs() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();

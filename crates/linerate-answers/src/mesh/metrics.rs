@@ -72,3 +72,44 @@ fn labels(host: &HostLine, more: &str) -> String {
 fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_host_has_its_figures_and_states() {
+        let text = r#"{
+            "hosts": [
+                { "name": "n\"1", "group": "a", "status": "confirmed", "goodput_sent": 9e7,
+                  "goodput_received": 1e8, "rtt_min": 2e-5, "retransmit_ratio": 0.0 },
+                { "name": "n2", "group": null, "status": "absent", "goodput_sent": null,
+                  "goodput_received": null, "rtt_min": null, "retransmit_ratio": null }
+            ],
+            "pairs": [{ "from": "n\"1", "to": "n3", "goodput": 9e7, "rtt_min": null }],
+            "suspects": [{ "kind": "host", "of": ["n\"1"], "status": "confirmed", "signs": [],
+                           "again": [] }],
+            "absent": [], "failed": [], "below_90_percent": { "hosts": [], "pairs": 0 },
+            "rounds": 1, "second_failed": null, "interrupted": false, "seconds": 1.5
+        }"#;
+        let record = MeshRecord::read(text).expect("a mesh");
+        let written = super::text(&record, 1_795_000_000.5);
+        for line in [
+            "# TYPE linerate_mesh_host_goodput_bits_per_second gauge",
+            r#"linerate_mesh_host_goodput_bits_per_second{host="n\"1",group="a",direction="transmit"} 90000000"#,
+            r#"linerate_mesh_host_rtt_min_seconds{host="n\"1",group="a"} 0.00002"#,
+            r#"linerate_mesh_host_bad{host="n\"1",group="a"} 1"#,
+            r#"linerate_mesh_host_bad{host="n2",group=""} 0"#,
+            r#"linerate_mesh_host_absent{host="n2",group=""} 1"#,
+            "linerate_mesh_suspects_confirmed 1",
+            "linerate_mesh_pairs_measured 1",
+            "linerate_mesh_ended_timestamp_seconds 1795000000.5",
+        ] {
+            assert!(written.lines().any(|one| one == line), "{line} in\n{written}");
+        }
+        assert!(!written.contains(r#"rtt_min_seconds{host="n2""#), "it was not measured");
+        let again = serde_json::to_string(&record).expect("JSON");
+        assert_eq!(MeshRecord::read(&again), Ok(record));
+        assert!(MeshRecord::read("{}").is_err());
+    }
+}
