@@ -76,7 +76,13 @@ pub fn second_look(mesh: &Mesh, suspects: &[Suspect]) -> SecondLook {
             let mut own: Vec<Pairing> =
                 known.iter().filter(|pair| is_of(suspect, pair)).copied().collect();
             own.sort_by_key(n_claims);
-            spread(&own, MOST_OWN)
+            match suspect.culprit {
+                // A shared link is full only while as many use it as in the first look.
+                Culprit::Uplink(_) | Culprit::Groups(..) => {
+                    matchings(&own).into_iter().next().unwrap_or_default()
+                }
+                _ => spread(&own, MOST_OWN),
+            }
         })
         .collect();
     let untouched: Vec<Pairing> =
@@ -222,6 +228,16 @@ mod tests {
         assert!(second.controls.iter().all(|pair| ![pair.0, pair.1].contains(&2)), "{second:?}");
         let n_wanted = second.rounds.iter().map(Vec::len).sum::<usize>();
         assert_eq!(n_wanted, 3 + 1 + 4, "each once: {second:?}");
+    }
+
+    #[test]
+    fn a_path_between_groups_is_used_by_all_hosts_in_one_direction_at_once() {
+        let mut mesh = mesh(8);
+        mesh.groups = (0..8).map(|host| Some(host / 4)).collect();
+        let second = second_look(&mesh, &[suspect(Culprit::Groups(0, 1))]);
+        assert_eq!(second.suspected[0], [(0, 4), (1, 5), (2, 6), (3, 7)]);
+        assert!(second.rounds.contains(&second.suspected[0]), "{second:?}");
+        assert!(second.controls.iter().all(|(from, to)| from / 4 == to / 4), "{second:?}");
     }
 
     #[test]

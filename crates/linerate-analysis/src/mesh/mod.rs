@@ -20,7 +20,7 @@ pub use again::{
 pub use below::{Below, USUAL_SHARE, below};
 pub use cells::{Cells, Measure};
 pub use changes::{Changes, changes};
-pub use rounds::{Pairing, matchings, rounds};
+pub use rounds::{Pairing, matchings, rounds, rounds_of_groups};
 pub use suspects::{Culprit, Mesh, Sign, Suspect, suspects};
 
 /// Fewest hosts of which one can be suspected.

@@ -1,6 +1,8 @@
 //! Rounds: sets of pairs in which no host appears twice, so that no measurement disturbs another at
 //! its hosts.
 
+use std::collections::BTreeMap;
+
 /// Two hosts, of which the first sends.
 pub type Pairing = (usize, usize);
 
@@ -29,6 +31,57 @@ pub fn rounds(n: usize) -> Vec<Vec<Pairing>> {
             met.into_iter().chain(others).collect()
         })
         .collect()
+}
+
+/// Returns every pair of hosts once, in rounds that stay within groups or lead from one group to
+/// another. So all pairs of a round share an uplink alike: in [`rounds`], two of a round may share
+/// it and four of another. Hosts without a group are one together.
+///
+/// The number of rounds is that of [`rounds`] for an even number of groups of one even size, and
+/// larger for others.
+#[must_use]
+pub fn rounds_of_groups(groups: &[Option<usize>]) -> Vec<Vec<Pairing>> {
+    let mut members: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
+    for (host, group) in groups.iter().enumerate() {
+        members.entry(*group).or_default().push(host);
+    }
+    let members: Vec<Vec<usize>> = members.into_values().collect();
+    let within = at_once(members.iter().map(|own| within(own)));
+    let across = rounds(members.len()).into_iter().flat_map(|round| {
+        at_once(round.into_iter().map(|(a, b)| between(&members[a], &members[b])))
+    });
+    within.into_iter().chain(across).filter(|round| !round.is_empty()).collect()
+}
+
+/// Returns every pair of these hosts, in rounds.
+fn within(hosts: &[usize]) -> Vec<Vec<Pairing>> {
+    let named = |round: Vec<Pairing>| round.iter().map(|&(a, b)| (hosts[a], hosts[b])).collect();
+    rounds(hosts.len()).into_iter().map(named).collect()
+}
+
+/// Returns every pair of one host of each group, in as many rounds as the larger group has hosts.
+fn between(one: &[usize], other: &[usize]) -> Vec<Vec<Pairing>> {
+    let (least, most) = (one.len().min(other.len()), one.len().max(other.len()));
+    let of = |hosts: &[usize], place: usize, shift: usize| {
+        hosts[if hosts.len() == most { (place + shift) % most } else { place }]
+    };
+    (0..most)
+        .map(|shift| {
+            // Of two groups of one size, only one turns.
+            let turns = if one.len() == most { [shift, 0] } else { [0, shift] };
+            (0..least).map(|place| (of(one, place, turns[0]), of(other, place, turns[1]))).collect()
+        })
+        .collect()
+}
+
+/// Returns the rounds of parts that share no host, side by side.
+fn at_once(parts: impl Iterator<Item = Vec<Vec<Pairing>>>) -> Vec<Vec<Pairing>> {
+    let mut rounds: Vec<Vec<Pairing>> = Vec::new();
+    for part in parts {
+        rounds.resize(rounds.len().max(part.len()), Vec::new());
+        rounds.iter_mut().zip(part).for_each(|(round, more)| round.extend(more));
+    }
+    rounds
 }
 
 /// Returns `wanted` in rounds, each pair in the first that has neither of its hosts.
@@ -69,6 +122,40 @@ mod tests {
             let met: HashSet<_> = pairs.iter().map(|&(a, b)| (a.min(b), a.max(b))).collect();
             assert_eq!([pairs.len(), met.len()], [n * n.saturating_sub(1) / 2; 2], "{n} hosts");
             assert!(pairs.iter().all(|&(a, b)| a < n && b < n && a != b), "{n} hosts");
+        }
+    }
+
+    #[test]
+    fn the_pairs_of_a_round_are_all_within_groups_or_all_between_the_same_two() {
+        let of = |sizes: &[usize]| -> Vec<Option<usize>> {
+            let groups = sizes.iter().enumerate();
+            groups.flat_map(|(group, size)| std::iter::repeat_n(Some(group), *size)).collect()
+        };
+        let one = vec![None; 8];
+        for (groups, n_rounds) in [
+            (of(&[4, 4]), 7),
+            (of(&[4, 4, 4, 4]), 15),
+            (of(&[2, 5, 3]), 5 + 5 + 5 + 3),
+            (of(&[1, 1, 1, 1]), 3),
+            (one, 7),
+            (of(&[]), 0),
+        ] {
+            let n = groups.len();
+            let rounds = rounds_of_groups(&groups);
+            assert_eq!(rounds.len(), n_rounds, "{groups:?}");
+            let pairs: Vec<Pairing> = rounds.iter().flatten().copied().collect();
+            let met: HashSet<_> = pairs.iter().map(|&(a, b)| (a.min(b), a.max(b))).collect();
+            assert_eq!([pairs.len(), met.len()], [n * n.saturating_sub(1) / 2; 2], "{groups:?}");
+            for round in &rounds {
+                assert!(is_conflict_free(round), "{round:?}");
+                let ways: Vec<_> = round.iter().map(|&(a, b)| (groups[a], groups[b])).collect();
+                let is_within = ways.iter().all(|(a, b)| a == b);
+                let is_used = |group: &Option<usize>| {
+                    let of_group = ways.iter().filter(|(a, b)| a == group || b == group);
+                    of_group.collect::<HashSet<_>>().len()
+                };
+                assert!(is_within || groups.iter().all(|group| is_used(group) <= 1), "{ways:?}");
+            }
         }
     }
 

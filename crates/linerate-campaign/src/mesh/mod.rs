@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use linerate_analysis::mesh::{
     Confirmation, Culprit, Measure, Mesh, Neighbours, Pairing, Status, Suspect, confirm, matchings,
-    neighbours, rounds, second_look, suspects, wider,
+    neighbours, rounds_of_groups, second_look, suspects, wider,
 };
 use linerate_analysis::{Study, study};
 use linerate_model::Nanos;
@@ -145,7 +145,7 @@ pub fn survey(
     earlier: Earlier,
 ) -> Result<Survey, Ended> {
     let begun = bench.now();
-    let mut left = rounds(fleet.hosts.len());
+    let mut left = rounds_of_groups(&fleet.groups);
     let n_rounds = left.len();
     leave_out(&mut left, &earlier.measured);
     let mut mesh = earlier.mesh;

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use linerate_analysis::mesh::Culprit;
+use linerate_analysis::mesh::{Culprit, rounds};
 use linerate_control::ControlError;
 use linerate_model::plan::{Draft, expand, read};
 use linerate_model::{

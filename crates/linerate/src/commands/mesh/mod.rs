@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
-use linerate_analysis::mesh::{FEWEST, Status, rounds};
+use linerate_analysis::mesh::{FEWEST, Status, rounds_of_groups};
 use linerate_answers::mesh::{self as answers, MeshPlace, MeshRecord};
 use linerate_answers::plan::span;
 use linerate_campaign::Ended;
@@ -227,7 +227,7 @@ fn drain(node: &str, reason: &str) -> Result<(), Failure> {
 /// Returns the plan of a mesh and its expected time.
 fn agenda(fleet: &Fleet, load: &MeshLoad, absent: &[Absent], earlier: &Earlier) -> String {
     let n = fleet.hosts.len();
-    let n_rounds = rounds(n).len();
+    let n_rounds = rounds_of_groups(&fleet.groups).len();
     let expected = span(load.expected(n_rounds).as_secs_f64());
     let mut text = format!(
         "Plan: {} pairs of {n} hosts in {n_rounds} rounds, both directions, each host in one pair \
