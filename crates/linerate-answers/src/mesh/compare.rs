@@ -1,6 +1,6 @@
 //! Answer of `linerate mesh compare`: which hosts changed from one mesh to another.
 
-use linerate_analysis::mesh::{Changes, FEWEST, Sign, Suspect, changes};
+use linerate_analysis::mesh::{Changes, Culprit, FEWEST, Sign, Suspect, changes};
 use linerate_model::TestbedKind;
 use linerate_report::Document;
 use linerate_report::document::{Block, Lead, Origin, Section, Table};
@@ -52,11 +52,12 @@ impl Compared {
         Self { hosts, groups, alone: [without(before, after), without(after, before)], changes }
     }
 
-    /// Returns whether a part became worse, or the whole fleet.
+    /// Returns whether the whole fleet, a host, a side of it or an uplink became worse. A single
+    /// pair has one run in each mesh, and one in a hundred of these is far out by chance.
     #[must_use]
     pub fn is_worse(&self) -> bool {
         let is_worse = |sign: &Sign| sign.measure.is_worse(sign.seen, sign.usual);
-        !self.changes.worse.is_empty() || self.changes.of_all.iter().any(is_worse)
+        self.changes.worse.iter().any(is_wide) || self.changes.of_all.iter().any(is_worse)
     }
 
     /// Returns the answer.
@@ -83,25 +84,32 @@ impl Compared {
 
     fn lead(&self, before: &str, after: &str) -> Lead {
         let Changes { of_all, worse, better } = &self.changes;
-        let first = worse.first().map(|one| (one, "worse"));
-        let first = first.or_else(|| better.first().map(|one| (one, "better")));
+        let [n_worse, n_better] = [worse, better].map(|found| n_wide(found));
+        let n_pairs = worse.len() + better.len() - n_worse - n_better;
+        let wide = |found: &'_ Vec<Suspect>| found.iter().find(|one| is_wide(one)).cloned();
+        let first = wide(worse).map(|one| (one, "worse"));
+        let first = first.or_else(|| wide(better).map(|one| (one, "better")));
         let is_judged = self.hosts.len() >= FEWEST;
-        let (surety, status) = match (first, of_all.as_slice()) {
+        let (surety, status) = match (&first, of_all.as_slice()) {
             _ if !is_judged => ("not diagnosed", "not judged"),
             (None, []) => ("equivalent", "none that matters"),
             _ => ("changed", "found"),
         };
-        let claim = match first {
+        let claim = match &first {
             Some((one, how)) => Some(format!("{} became {how}", self.name(one))),
             None if !is_judged => Some(format!("a comparison needs {FEWEST} hosts of both")),
             None => (!of_all.is_empty()).then(|| "the whole fleet changed".to_owned()),
         };
-        let evidence = first.map_or(of_all, |(one, _)| &one.signs).iter().map(sign).collect();
+        let evidence =
+            first.as_ref().map_or(of_all, |(one, _)| &one.signs).iter().map(sign).collect();
         Lead {
             surety,
-            figure: format!("{} worse, {} better", worse.len(), better.len()),
-            context: format!("of {} hosts, their pairs and uplinks", self.hosts.len()),
-            basis: vec![format!("each pair of {after} beside itself in {before}")],
+            figure: format!("{n_worse} worse, {n_better} better"),
+            context: format!("of {} hosts, their sides and uplinks", self.hosts.len()),
+            basis: vec![
+                format!("each pair of {after} beside itself in {before}"),
+                format!("single pairs that differ, one run each: {n_pairs}"),
+            ],
             label: "Change",
             status,
             claim,
@@ -138,7 +146,8 @@ impl Compared {
         }
         let heads = ["part", "became", "evidence"];
         let caption = "Changes, the strongest first";
-        vec![Block::Table(Table::of_words("changes", caption, &heads, &rows))]
+        let table = Table::of_words("changes", caption, &heads, &rows);
+        vec![Block::Table(Table { note: Some(NOTE.to_owned()), ..table })]
     }
 
     fn json(&self) -> Value {
@@ -171,6 +180,18 @@ fn has(record: &MeshRecord, name: &str) -> bool {
 fn without(record: &MeshRecord, other: &MeshRecord) -> Vec<String> {
     let names = record.hosts.iter().map(|host| host.name.clone());
     names.filter(|name| !has(other, name)).collect()
+}
+
+const NOTE: &str = "A single pair has one run in each mesh, so it may differ by chance: it is \
+    listed, and does not count for the result or the exit status. Measure it again first.";
+
+/// Returns whether a part is more than a pair.
+const fn is_wide(one: &Suspect) -> bool {
+    !matches!(one.culprit, Culprit::OneWay(..) | Culprit::Between(..))
+}
+
+fn n_wide(found: &[Suspect]) -> usize {
+    found.iter().filter(|one| is_wide(one)).count()
 }
 
 const fn how(is_worse: bool) -> &'static str {

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use linerate_analysis::mesh::{Mesh, Pairing};
+use linerate_analysis::mesh::{Mesh, Pairing, rounds_of_groups};
 use linerate_analysis::study;
 use linerate_model::Campaign;
 use linerate_store::{Ledger, Which};
 
-use super::{Fleet, figures, stage_name};
+use super::{Fleet, figures, leave_out, stage_name};
 use crate::Failure;
 
 /// Figures of earlier stages of a mesh.
@@ -65,6 +65,14 @@ impl Earlier {
             earlier.measured.extend(figures::add(&study(stage), fleet, &mut earlier.mesh));
         }
         earlier
+    }
+
+    /// Returns the rounds of the pairs that were not measured.
+    #[must_use]
+    pub fn left(&self, fleet: &Fleet) -> Vec<Vec<Pairing>> {
+        let mut left = rounds_of_groups(&fleet.groups);
+        leave_out(&mut left, &self.measured);
+        left
     }
 
     /// Returns the number of pairs that were measured in both directions.

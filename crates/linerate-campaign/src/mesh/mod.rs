@@ -145,9 +145,8 @@ pub fn survey(
     earlier: Earlier,
 ) -> Result<Survey, Ended> {
     let begun = bench.now();
-    let mut left = rounds_of_groups(&fleet.groups);
-    let n_rounds = left.len();
-    leave_out(&mut left, &earlier.measured);
+    let n_rounds = rounds_of_groups(&fleet.groups).len();
+    let left = earlier.left(fleet);
     let mut mesh = earlier.mesh;
     let mut walk = Walk { bench, fleet, load, absent, interrupted: None };
     let failed = walk.first(left, earlier.n_stages, &mut mesh)?;
