@@ -1,6 +1,6 @@
 //! A server of ours in this process, and iperf3 as a program.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -114,16 +114,23 @@ pub(crate) fn json(output: &Output, arguments: &str) -> Value {
 ///
 /// The kernel gives a port that it has chosen, and that was closed again, to any other socket
 /// before the program opens it. These ports lie below those that it chooses from (32768 to 60999).
+/// Whether one is free is read, not tried: a program that another thread starts at the same time
+/// has a copy of every open socket for a moment, and keeps the port.
 pub(crate) fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let of_process = 20_000 + (std::process::id() % 100) as u16 * 100;
     loop {
         let port = of_process + NEXT.fetch_add(1, Ordering::Relaxed);
-        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        if TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok() {
-            return at;
+        if ["tcp", "tcp6", "udp", "udp6"].iter().all(|table| !is_in(table, port)) {
+            return (Ipv4Addr::LOCALHOST, port).into();
         }
     }
+}
+
+/// Returns whether a socket of a kernel's table has `port`.
+fn is_in(table: &str, port: u16) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+    text.contains(&format!(":{port:04X} "))
 }
 
 /// A server iperf3 for one test.

@@ -3,8 +3,6 @@
 //! The first look chooses the worst of many candidates, so its figures are worse than the truth
 //! even without a fault. Only figures measured after the choice can confirm it.
 
-use std::collections::HashSet;
-
 use super::cells::Measure;
 use super::rounds::{Pairing, matchings};
 use super::suspects::{Culprit, Mesh, Suspect};
@@ -88,9 +86,7 @@ pub fn second_look(mesh: &Mesh, suspects: &[Suspect]) -> SecondLook {
     let untouched: Vec<Pairing> =
         known.iter().filter(|pair| n_claims(pair) == 0).copied().collect();
     let controls = spread(&untouched, MOST_CONTROLS);
-    let mut wanted: Vec<Pairing> = suspected.iter().flatten().chain(&controls).copied().collect();
-    let mut seen = HashSet::new();
-    wanted.retain(|pair| seen.insert(*pair));
+    let wanted: Vec<Pairing> = suspected.iter().flatten().chain(&controls).copied().collect();
     SecondLook { rounds: matchings(&wanted), suspected, controls }
 }
 
@@ -198,6 +194,8 @@ pub fn confirm(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::super::cells::Cells;
     use super::super::suspects::{Culprit, Sign};
     use super::*;

@@ -1,7 +1,7 @@
 //! Rounds: sets of pairs in which no host appears twice, so that no measurement disturbs another at
 //! its hosts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Two hosts, of which the first sends.
 pub type Pairing = (usize, usize);
@@ -84,11 +84,12 @@ fn at_once(parts: impl Iterator<Item = Vec<Vec<Pairing>>>) -> Vec<Vec<Pairing>> 
     rounds
 }
 
-/// Returns `wanted` in rounds, each pair in the first that has neither of its hosts.
+/// Returns `wanted` in rounds, each pair once, in the first that has neither of its hosts.
 #[must_use]
 pub fn matchings(wanted: &[Pairing]) -> Vec<Vec<Pairing>> {
     let mut rounds: Vec<Vec<Pairing>> = Vec::new();
-    for &(from, to) in wanted {
+    let mut seen = HashSet::new();
+    for &(from, to) in wanted.iter().filter(|pair| seen.insert(**pair)) {
         let is_free = |round: &&mut Vec<Pairing>| {
             round.iter().all(|&(a, b)| ![a, b].contains(&from) && ![a, b].contains(&to))
         };
@@ -102,8 +103,6 @@ pub fn matchings(wanted: &[Pairing]) -> Vec<Vec<Pairing>> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
 
     fn is_conflict_free(round: &[Pairing]) -> bool {
@@ -161,7 +160,7 @@ mod tests {
 
     #[test]
     fn wanted_pairs_share_rounds_where_their_hosts_differ() {
-        let rounds = matchings(&[(0, 1), (0, 2), (2, 3), (1, 3), (4, 5)]);
+        let rounds = matchings(&[(0, 1), (0, 2), (2, 3), (1, 3), (4, 5), (0, 1)]);
         assert_eq!(rounds, [vec![(0, 1), (2, 3), (4, 5)], vec![(0, 2), (1, 3)]]);
         assert!(rounds.iter().all(|round| is_conflict_free(round)));
     }

@@ -1,7 +1,6 @@
 //! Running the program as a person does, and reading what it left behind.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -383,13 +382,18 @@ pub(crate) fn wait(mut child: Child) -> Ended {
 ///
 /// The kernel gives a port that it has chosen, and that was closed again, to any other socket
 /// before the program opens it. These ports lie below those that it chooses from (32768 to 60999).
+/// Whether one is free is read, not tried: a program that another thread starts at the same time
+/// has a copy of every open socket for a moment, and keeps the port.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let of_process = 10_000 + (std::process::id() % 100) as u16 * 100;
+    let is_in = |table: &str, port: u16| {
+        let text = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+        text.contains(&format!(":{port:04X} "))
+    };
     loop {
         let port = of_process + NEXT.fetch_add(1, Ordering::Relaxed);
-        let at = (Ipv4Addr::LOCALHOST, port);
-        if TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok() {
+        if ["tcp", "tcp6", "udp", "udp6"].iter().all(|table| !is_in(table, port)) {
             return port;
         }
     }
