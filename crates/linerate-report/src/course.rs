@@ -6,7 +6,7 @@ use linerate_analysis::statistics::levels;
 use linerate_model::{CampaignHeader, Estimate, Layer, Validity};
 
 use crate::document::{
-    AxisScale, Cell, Chart, Column, ColumnKind, EMULATED, Mark, Plot, Role, Row, Table,
+    AxisScale, Cell, Chart, Column, ColumnKind, EMULATED, Mark, Plot, Role, Sheet,
 };
 use crate::grid::coordinate;
 use crate::number::Scale;
@@ -77,21 +77,21 @@ pub fn course(place: &FigurePlace, readings: &[CourseReading<'_>]) -> Course {
         }
         starts[finite[level.start]] = nth > 0;
     }
-    let mut table = Table::new("course", course_figure(place), columns(place, scale));
+    let of_figure =
+        Column::estimate(place.metric.title, scale, place.metric.layer, place.direction);
+    let mut sheet = Sheet::new(readings.iter().enumerate());
+    let campaign = Column { kind: ColumnKind::Number, ..Column::text("campaign of") };
+    sheet.column(campaign, |(at, one)| Cell::Coordinate {
+        value: *at as f64,
+        label: minute(one.header.started),
+    });
+    sheet.column(of_figure, |(_, one)| Cell::Estimate(one.estimate));
+    sheet.number_or("mean of the level", scale, "no level", |(at, _)| level_of[*at]);
+    sheet.number_or("change to", scale, "–", |(at, _)| level_of[*at].filter(|_| starts[*at]));
+    sheet.text("plan", |(_, one)| one.header.plan_sha256.chars().take(HASH_DIGITS).collect());
+    let mut table = sheet.judged("course", course_figure(place), |(_, one)| one.validity);
     let is_emulated = readings.iter().all(|one| one.header.emulated());
     table.mark = (is_emulated && !readings.is_empty()).then_some(EMULATED);
-    for (at, one) in readings.iter().enumerate() {
-        let label = minute(one.header.started);
-        let change = level_of[at].filter(|_| starts[at]);
-        let cells = vec![
-            Cell::Coordinate { value: at as f64, label },
-            Cell::Estimate(one.estimate),
-            Cell::number_or(level_of[at], "no level"),
-            Cell::number_or(change, "–"),
-            Cell::text(one.header.plan_sha256.chars().take(HASH_DIGITS).collect::<String>()),
-        ];
-        table.rows.push(Row::judged(cells, one.validity));
-    }
     let mark = |column, name: &str, role| Mark { column, name: name.to_owned(), role };
     let mut marks = vec![mark(1, place.metric.title, Role::Line)];
     if levels.len() > 1 {
@@ -117,17 +117,6 @@ pub fn course(place: &FigurePlace, readings: &[CourseReading<'_>]) -> Course {
             ..Chart::of(Plot::Lines, place.metric.title, marks, table)
         },
     }
-}
-
-fn columns(place: &FigurePlace, scale: Scale) -> Vec<Column> {
-    let estimate = Column::estimate(place.metric.title, scale, place.metric.layer, place.direction);
-    vec![
-        Column { kind: ColumnKind::Number, ..Column::text("campaign of") },
-        estimate,
-        Column::number("mean of the level", scale),
-        Column::number("change to", scale),
-        Column::text("plan"),
-    ]
 }
 
 fn notes(readings: &[CourseReading<'_>], n_finite: usize) -> Vec<String> {

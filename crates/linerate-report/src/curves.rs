@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{CeilingScope, Direction, Metric, Use};
 
-use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Plot, Role, Sheet, Tone};
 use crate::grid::{Dimension, Grid, GridAxis, ceiling, estimate_cell};
 use crate::number::Scale;
 
@@ -144,15 +144,18 @@ fn chart(
     let spread = if metric.higher_is_better == Some(false) { COST_SPREAD } else { LINEAR_SPREAD };
     let scale = Scale::of(metric, shown());
     let title = metric.title;
-    let mut columns = vec![axis.column()];
-    let mut marks = Vec::new();
+    let mut sheet = Sheet::new(0..axis.values.len());
+    sheet.column(axis.column(), |x| axis.cell(*x));
     // Lines of different directions cannot share a name of the axis.
     let one_way = studies.iter().all(|line| direction_of(line).unwrap_or(direction) == direction);
     for (line, figures) in lines.iter().zip(&studies) {
         let name = if line.name.is_empty() { uncapitalised(title) } else { line.name.clone() };
-        marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Line });
         let direction = direction_of(figures).unwrap_or(direction);
-        columns.push(Column::estimate(name, scale, metric.layer, direction));
+        let column = Column::estimate(name, scale, metric.layer, direction);
+        sheet.drawn(Role::Line, column, |x| match &figures[*x] {
+            Some((point, metric)) => estimate_cell(point, Some(metric)),
+            None => Cell::Missing("–".into()),
+        });
     }
     let bounds = bounds(&studies);
     let in_sight = |bound: &Bound| {
@@ -166,42 +169,24 @@ fn chart(
             (None, Some(element)) => format!("ceiling, {element}"),
             (None, None) => "ceiling".to_owned(),
         };
-        marks.push(Mark {
-            column: columns.len(),
-            name: name.clone(),
-            role: Role::Ceiling(bound.line),
-        });
         let column = Column::number(name, scale);
-        columns.push(Column { layer: metric.layer, direction: Some(direction), ..column });
+        let column = Column { layer: metric.layer, direction: Some(direction), ..column };
+        sheet.drawn(Role::Ceiling(bound.line), column, |x| Cell::number_or(bound.values[*x], "–"));
     }
     let place = facet.as_ref().map_or(String::new(), |(name, _)| format!(", {name}"));
     let suffix = facet.as_ref().map_or(String::new(), |(_, value)| format!("-{}", value + 1));
     let id = format!("{section}-{}-{}{suffix}", grid.number, metric.name.replace('_', "-"));
     let layer = metric.layer.map_or(String::new(), |layer| format!(" at {layer}"));
     let caption = format!("{title} by {}{place}: {}", axis.name, grid.sweep);
-    let mut table = Table::new(id, caption, columns);
-    for (x, _) in axis.values.iter().enumerate() {
-        let mut cells = vec![axis.cell(x)];
-        let mut tone = Tone::Plain;
-        for line in &studies {
-            cells.push(match &line[x] {
-                Some((point, metric)) => {
-                    if metric.estimate.is_none() {
-                        // A missing figure is marked, so that a gap in the line is explained.
-                        tone = Tone::Marked;
-                    }
-                    estimate_cell(point, Some(metric))
-                }
-                None => Cell::Missing("–".into()),
-            });
+    let marks = sheet.marks();
+    let lacks_figure = |(_, metric): &(&PointStudy, MetricStudy)| metric.estimate.is_none();
+    // A missing figure is marked, so that a gap in the line is explained.
+    let mut table = sheet.toned(id, caption, |x| {
+        match studies.iter().filter_map(|line| line[*x].as_ref()).any(lacks_figure) {
+            true => Tone::Marked,
+            false => Tone::Plain,
         }
-        cells.extend(
-            drawn
-                .iter()
-                .map(|bound| bound.values[x].map_or(Cell::Missing("–".into()), Cell::Number)),
-        );
-        table.rows.push(Row { cells, tone });
-    }
+    });
     table.note = note(&drawn, &told, &scale, metric.meaning);
     // The chart shows the same figures.
     table.folded = true;
@@ -436,13 +421,21 @@ pub(crate) fn heat(
     let slice: Vec<&&PointStudy> =
         grid.points.iter().filter(|point| setting(point) == chosen).collect();
     let scale = Scale::of(metric, slice.iter().filter_map(|point| value(point)));
-    let mut columns = vec![row_axis.column()];
-    let mut marks = Vec::new();
-    for value in &column_axis.values {
-        marks.push(Mark { column: columns.len(), name: value.label.clone(), role: Role::Line });
+    let mut sheet = Sheet::new(0..row_axis.values.len());
+    sheet.column(row_axis.column(), |y| row_axis.cell(*y));
+    for (x, value) in column_axis.values.iter().enumerate() {
         let head = format!("{} {}", column_axis.name, value.label);
-        columns.push(Column::estimate(head, scale, metric.layer, direction));
+        let column = Column::estimate(head, scale, metric.layer, direction);
+        sheet.named(Role::Line, value.label.clone(), column, |y| {
+            let point = slice.iter().find(|point| {
+                row_axis.place(point) == Some(*y) && column_axis.place(point) == Some(x)
+            });
+            point.map_or(Cell::Missing("–".into()), |point| {
+                estimate_cell(point, grid.figure(point, metric))
+            })
+        });
     }
+    let marks = sheet.marks();
     let title = metric.title;
     let at = others
         .iter()
@@ -454,19 +447,7 @@ pub(crate) fn heat(
     let caption =
         format!("{title} by {} and {}{at}: {}", row_axis.name, column_axis.name, grid.sweep);
     let id = format!("heat-{}-{}", grid.number, metric.name.replace('_', "-"));
-    let mut table = Table::new(id, caption, columns);
-    for (y, _) in row_axis.values.iter().enumerate() {
-        let mut cells = vec![row_axis.cell(y)];
-        for (x, _) in column_axis.values.iter().enumerate() {
-            let point = slice.iter().find(|point| {
-                row_axis.place(point) == Some(y) && column_axis.place(point) == Some(x)
-            });
-            cells.push(point.map_or(Cell::Missing("–".into()), |point| {
-                estimate_cell(point, grid.figure(point, metric))
-            }));
-        }
-        table.rows.push(Row::plain(cells));
-    }
+    let mut table = sheet.plain(id, caption);
     table.note = Some(format!("{}. Stronger colour is more.", capitalised(metric.meaning)));
     Some(Chart {
         summary: format!(

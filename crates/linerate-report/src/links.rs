@@ -13,7 +13,7 @@ use linerate_model::{BitRate, Bytes, Direction, Layer, Nanos, metric};
 use serde_json::{Value, json};
 
 use crate::document::{
-    AxisScale, Block, Cell, Chart, Column, Document, Mark, Origin, Plot, Role, Row, Section, Table,
+    AxisScale, Block, Cell, Chart, Column, Document, Origin, Plot, Role, Section, Sheet, Table,
 };
 use crate::document_json;
 use crate::number::Scale;
@@ -112,19 +112,18 @@ struct Frame<'a> {
 
 fn chart(frame: Frame<'_>, curves: &[Curve]) -> Block {
     let sizes = Scale { base: "B", ..Scale::COUNT };
-    let mut columns = vec![Column::number(frame.axis, sizes)];
-    let mut marks = Vec::new();
+    let mut sheet = Sheet::new(frame.sizes.iter().enumerate());
+    sheet.column(Column::number(frame.axis, sizes), |(_, size)| Cell::Coordinate {
+        value: **size as f64,
+        label: format!("{size} B"),
+    });
     for curve in curves {
-        marks.push(Mark { column: columns.len(), name: curve.name.clone(), role: curve.role });
         let column = Column::number(curve.name.clone(), frame.scale);
-        columns.push(Column { layer: frame.layer, direction: frame.direction, ..column });
+        let column = Column { layer: frame.layer, direction: frame.direction, ..column };
+        sheet.drawn(curve.role, column, |(place, _)| Cell::Number(curve.values[*place]));
     }
-    let mut table = Table::new(frame.id, frame.title, columns);
-    for (place, size) in frame.sizes.iter().enumerate() {
-        let coordinate = Cell::Coordinate { value: *size as f64, label: format!("{size} B") };
-        let values = curves.iter().map(|curve| Cell::Number(curve.values[place]));
-        table.rows.push(Row::plain(std::iter::once(coordinate).chain(values).collect()));
-    }
+    let marks = sheet.marks();
+    let mut table = sheet.plain(frame.id, frame.title);
     table.note = Some(frame.note.to_owned());
     table.folded = true;
     // The values are in the JSON under this pointer, in base units.

@@ -5,7 +5,7 @@
 
 use linerate_analysis::{Looks, LooksEnded};
 
-use crate::document::{Cell, Column, Row, Table};
+use crate::document::{Cell, Column, Sheet, Table};
 use crate::grid::Grid;
 use crate::number::{Scale, percent};
 use crate::sentences;
@@ -59,38 +59,26 @@ pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
     let looks_planned = all.iter().map(|(_, _, looks)| looks.until.looks.len()).max()?;
     // All points of a plan have the same looks, so the first one names the column.
     let runs_at = |look: usize| all.iter().find_map(|(_, _, looks)| looks.until.looks.get(look));
-    let mut columns = vec![
-        Column::text("point"),
-        Column::text("figure"),
-        Column::number("requested, ±", Scale::PERCENT),
-    ];
-    columns.extend((0..looks_planned).map(|look| {
-        Column::number(
-            runs_at(look).map_or_else(String::new, |runs| format!("± after {runs}")),
-            Scale::PERCENT,
-        )
-    }));
-    columns.extend([Column::number("runs", Scale::COUNT), Column::text("ended")]);
-    let mut table =
-        Table::new("looks", "Points that are repeated until their interval is narrow", columns);
-    for (grid, point, looks) in &all {
-        let ended = match looks.ended {
-            LooksEnded::Narrow => "narrow enough".to_owned(),
-            LooksEnded::Most => "at the largest number of runs".to_owned(),
-            LooksEnded::Noisy => {
-                format!("noisy: runs scatter by more than {} %", percent(Looks::UNSTABLE))
-            }
-            LooksEnded::Short => "cut short".to_owned(),
-        };
-        let head = [
-            Cell::Text(grid.full_place_of(point)),
-            Cell::text(looks.metric.map_or("", |metric| metric.name)),
-            Cell::Number(looks.until.within.0),
-        ];
-        let cells = head.into_iter().chain((0..looks_planned).map(|look| look_cell(looks, look)));
-        let tail = [Cell::Number(f64::from(looks.runs)), Cell::Text(ended)];
-        table.rows.push(Row::judged(cells.chain(tail).collect(), point.validity));
+    let mut sheet = Sheet::new(&all);
+    sheet.text("point", |(grid, point, _)| grid.full_place_of(point));
+    sheet.text("figure", |(.., looks)| looks.metric.map_or("", |metric| metric.name).to_owned());
+    sheet.number("requested, ±", Scale::PERCENT, |(.., looks)| looks.until.within.0);
+    for look in 0..looks_planned {
+        let head = runs_at(look).map_or_else(String::new, |runs| format!("± after {runs}"));
+        let column = Column::number(head, Scale::PERCENT);
+        sheet.column(column, |(.., looks)| look_cell(looks, look));
     }
+    sheet.number("runs", Scale::COUNT, |(.., looks)| f64::from(looks.runs));
+    sheet.text("ended", |(.., looks)| match looks.ended {
+        LooksEnded::Narrow => "narrow enough".to_owned(),
+        LooksEnded::Most => "at the largest number of runs".to_owned(),
+        LooksEnded::Noisy => {
+            format!("noisy: runs scatter by more than {} %", percent(Looks::UNSTABLE))
+        }
+        LooksEnded::Short => "cut short".to_owned(),
+    });
+    let caption = "Points that are repeated until their interval is narrow";
+    let mut table = sheet.judged("looks", caption, |(_, point, _)| point.validity);
     table.note = Some(
         "± is half the interval of the median, of the direction with the wider interval. The error \
             of \

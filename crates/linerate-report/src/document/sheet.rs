@@ -3,6 +3,7 @@
 use linerate_model::Validity;
 
 use super::{Cell, Column, Mark, Role, Row, Table, Tone};
+use crate::number::Scale;
 
 /// Columns so far of a table with a row for each item, and the columns that a chart draws.
 pub(crate) struct Sheet<T> {
@@ -29,6 +30,27 @@ impl<T> Sheet<T> {
     /// Adds a column of words.
     pub(crate) fn text(&mut self, head: &str, words: impl Fn(&T) -> String) {
         self.column(Column::text(head), |item| Cell::Text(words(item)));
+    }
+
+    /// Adds a column of words, with the reason `why` where there are none.
+    pub(crate) fn text_or(&mut self, head: &str, why: &str, words: impl Fn(&T) -> Option<String>) {
+        self.column(Column::text(head), |item| Cell::text_or(words(item), why));
+    }
+
+    /// Adds a column of numbers.
+    pub(crate) fn number(&mut self, head: &str, scale: Scale, number: impl Fn(&T) -> f64) {
+        self.column(Column::number(head, scale), |item| Cell::Number(number(item)));
+    }
+
+    /// Adds a column of numbers, with the reason `why` where there is none.
+    pub(crate) fn number_or(
+        &mut self,
+        head: &str,
+        scale: Scale,
+        why: &str,
+        number: impl Fn(&T) -> Option<f64>,
+    ) {
+        self.column(Column::number(head, scale), |item| Cell::number_or(number(item), why));
     }
 
     /// Adds a column that a chart draws in `role`, under its heading.

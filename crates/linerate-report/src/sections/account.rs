@@ -8,7 +8,7 @@ use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
 use linerate_model::{Direction, Use, metric};
 
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Column, Table, Tone};
+use crate::document::{Block, Table, Tone};
 use crate::grid::{ALL, Grid};
 use crate::number::{Scale, round_half_up};
 
@@ -105,13 +105,12 @@ fn table(grid: &Grid<'_>) -> Option<Table> {
         sheet.text("operations", |line| kind(line).to_owned());
     }
     for (at, head) in HEADS.into_iter().enumerate() {
-        sheet.column(Column::number(head, Scale::COUNT), |line| Cell::Number(line.fates[at]));
+        sheet.number(head, Scale::COUNT, |line| line.fates[at]);
     }
     let unanswered = |line: &Line<'_>| line.fates[2] + line.fates[3];
-    sheet.column(Column::number("unanswered", Scale::PERCENT), |line| {
-        // An account of nothing has no share.
-        Cell::Number(unanswered(line) / line.fates[0].max(1.0))
-    });
+    // An account of nothing has no share.
+    let share = |line: &&Line<'_>| unanswered(line) / line.fates[0].max(1.0);
+    sheet.number("unanswered", Scale::PERCENT, share);
     let caption = format!("Operations due, answered, lost, and open at the end: {}", grid.sweep);
     let mut table = sheet.toned(format!("{NAME}-{}", grid.number), caption, |line| {
         if unanswered(line) > 0.0 { Tone::Marked } else { Tone::Plain }

@@ -11,7 +11,7 @@ use linerate_model::{Arm, Metric, MetricGroup, Role as ArmRole, Statistic, Use, 
 
 use super::{Section, Subject};
 use crate::curves::uncapitalised;
-use crate::document::{AxisScale, Block, Cell, Chart, Column, Plot, Role, Row, Sheet, Table, Tone};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Plot, Role, Sheet, Table, Tone};
 use crate::effects::{change, margin, name, rank, ratio, scale, scale_of, shift, verdict, word};
 use crate::grid::coordinate;
 use crate::number::Scale;
@@ -168,56 +168,47 @@ pub(super) fn table(subject: &Subject<'_>, number: usize, comparison: &Compariso
     // With one job, its ends are in the title.
     let several = comparison.figures.iter().any(|figure| figure.job != comparison.figures[0].job);
     let placebo = comparison.figures.iter().any(|figure| figure.placebo.is_some());
-    let mut columns = vec![Column::text("figure")];
-    columns.extend(several.then(|| Column::text("between")));
-    columns.push(Column::text("verdict"));
-    columns.push(Column::text("change"));
-    columns.push(Column::text(&comparison.base.name));
-    columns.push(Column::text(&comparison.changed.name));
-    columns.push(Column::undirected("ratio", Scale::COUNT, None));
-    columns.push(Column::text("none below"));
-    columns.extend(placebo.then(|| Column::text("placebo")));
-    columns.push(Column::number("p, Holm", Scale::COUNT));
-    columns.push(Column::number("pairs", Scale::COUNT));
+    let mut figures: Vec<&Compared> = comparison.figures.iter().collect();
+    // The sort is stable: figures keep their order within a verdict.
+    figures.sort_by_key(|figure| rank(figure.effect.change));
+    let mut sheet = Sheet::new(figures);
+    sheet.text("figure", |figure| name(figure));
+    if several {
+        sheet.text("between", |figure| between(points, figure));
+    }
+    sheet.text("verdict", |figure| verdict(&figure.effect));
+    sheet.text("change", |figure| shift(figure));
+    sheet.text(&comparison.base.name, |figure| value(figure, figure.effect.before));
+    sheet.text(&comparison.changed.name, |figure| value(figure, figure.effect.after));
+    let of_ratio = Column::undirected("ratio", Scale::COUNT, None);
+    sheet.column(of_ratio, |figure| ratio(&figure.effect));
+    sheet.text("none below", |figure| margin(figure));
+    if placebo {
+        sheet.text_or("placebo", "not measured", |figure| {
+            let placebo = figure.placebo.clone();
+            placebo.map(|effect| shift(&Compared { effect, ..(*figure).clone() }))
+        });
+    }
+    // Too few pairs have no probability.
+    sheet.number_or("p, Holm", Scale::COUNT, "-", |figure| figure.p_adjusted);
+    sheet.number("pairs", Scale::COUNT, |figure| figure.effect.n as f64);
     let caption = format!(
         "{} against {}: {}",
         comparison.changed.name,
         comparison.base.name,
         place(comparison)
     );
-    let mut table = Table::new(format!("comparison-{number}"), caption, columns);
-    let mut figures: Vec<&Compared> = comparison.figures.iter().collect();
-    // The sort is stable: figures keep their order within a verdict.
-    figures.sort_by_key(|figure| rank(figure.effect.change));
-    for figure in figures {
-        let effect = &figure.effect;
-        let scale = scale(figure);
-        let value = |value: f64| {
-            Cell::Text(format!("{} {}", scale.plain(value), scale.symbol).trim_end().to_owned())
-        };
-        let mut cells = vec![Cell::Text(name(figure))];
-        cells.extend(several.then(|| Cell::Text(between(points, figure))));
-        cells.push(Cell::Text(verdict(effect)));
-        cells.push(Cell::Text(shift(figure)));
-        cells.push(value(effect.before));
-        cells.push(value(effect.after));
-        cells.push(ratio(effect));
-        cells.push(Cell::Text(margin(figure)));
-        if placebo {
-            let told = figure
-                .placebo
-                .as_ref()
-                .map(|placebo| shift(&Compared { effect: placebo.clone(), ..figure.clone() }));
-            cells.push(Cell::text_or(told, "not measured"));
-        }
-        // Too few pairs have no probability.
-        cells.push(Cell::number_or(figure.p_adjusted, "-"));
-        cells.push(Cell::Number(effect.n as f64));
-        let tone = if effect.change == Change::Worse { Tone::Marked } else { Tone::Plain };
-        table.rows.push(Row { cells, tone });
-    }
+    let mut table = sheet.toned(format!("comparison-{number}"), caption, |figure| {
+        if figure.effect.change == Change::Worse { Tone::Marked } else { Tone::Plain }
+    });
     table.note = Some(note(comparison));
     table
+}
+
+/// Returns `value` of `figure` with its unit, if it has one.
+pub(super) fn value(figure: &Compared, value: f64) -> String {
+    let scale = scale(figure);
+    format!("{} {}", scale.plain(value), scale.symbol).trim_end().to_owned()
 }
 
 fn note(comparison: &Comparison) -> String {

@@ -14,7 +14,7 @@ use linerate_model::{Campaign, HostRecord};
 use serde_json::Value;
 
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Column, Row, Table, Tone};
+use crate::document::{Block, Cell, Column, Row, Sheet, Table, Tone};
 use crate::grid::words;
 use crate::number::Scale;
 
@@ -180,27 +180,19 @@ fn facts(hosts: &[HostRecord]) -> Table {
 fn capacities(subject: &Subject<'_>) -> Table {
     let header = &subject.campaign.header;
     let rates = header.capacities.iter().map(|capacity| capacity.rate.0);
-    let columns = vec![
-        Column::text("capacity"),
-        Column::number("rate", Scale::fit(linerate_model::Unit::BitPerSecond, rates)),
-        Column::number("overhead per frame", Scale { base: "B", symbol: "B", factor: 1.0 }),
-        Column::number("MTU", Scale { base: "B", symbol: "B", factor: 1.0 }),
-        Column::text("crossed by"),
-        Column::text("source"),
-    ];
-    let mut table = Table::new("environment-capacities", "Known capacities of the path", columns);
-    for capacity in &header.capacities {
-        let pairs: Vec<String> =
-            capacity.pairs.iter().map(|(from, to)| format!("{from} to {to}")).collect();
-        table.rows.push(Row::plain(vec![
-            Cell::text(&capacity.name),
-            Cell::Number(capacity.rate.0),
-            Cell::Number(capacity.frame_overhead.0 as f64),
-            Cell::Number(capacity.mtu.0 as f64),
-            Cell::text(pairs.join(", ")),
-            Cell::text(&capacity.source),
-        ]));
-    }
+    let bytes = Scale { base: "B", symbol: "B", factor: 1.0 };
+    let mut sheet = Sheet::new(&header.capacities);
+    sheet.text("capacity", |capacity| capacity.name.clone());
+    let rate = Scale::fit(linerate_model::Unit::BitPerSecond, rates);
+    sheet.number("rate", rate, |capacity| capacity.rate.0);
+    sheet.number("overhead per frame", bytes, |capacity| capacity.frame_overhead.0 as f64);
+    sheet.number("MTU", bytes, |capacity| capacity.mtu.0 as f64);
+    sheet.text("crossed by", |capacity| {
+        let pairs = capacity.pairs.iter().map(|(from, to)| format!("{from} to {to}"));
+        pairs.collect::<Vec<_>>().join(", ")
+    });
+    sheet.text("source", |capacity| capacity.source.clone());
+    let mut table = sheet.plain("environment-capacities", "Known capacities of the path");
     table.note = Some(
         "Overhead: bytes per frame beyond the IP packet that count against the capacity.".into(),
     );
@@ -223,38 +215,34 @@ fn clocks(campaign: &Campaign) -> Table {
     let spread = |name, values: Vec<f64>| {
         Column::number(name, Scale::fit(linerate_model::Unit::Nanosecond, values))
     };
-    let columns = vec![
-        Column::text("host"),
-        spread("offset to the conductor", courses.iter().map(offset).collect()),
-        spread("uncertainty ±", courses.iter().map(doubt).filter(|ns| *ns > 0.0).collect()),
-        Column::text("drift against the conductor"),
-        Column::text("from"),
-    ];
-    let mut table = Table::new("environment-clocks", "Clocks", columns);
-    for one @ (host, course) in &courses {
-        // Zeros without a measurement mean one clock, not a perfect one.
-        let same = host.clock_offset_ns == 0 && host.clock_uncertainty_ns == 0 && course.is_none();
-        let gains = course
+    // Zeros without a measurement mean one clock, not a perfect one.
+    let is_same = |(host, course): &(&HostRecord, Option<Course>)| {
+        host.clock_offset_ns == 0 && host.clock_uncertainty_ns == 0 && course.is_none()
+    };
+    let doubts = courses.iter().map(doubt).filter(|ns| *ns > 0.0).collect();
+    let mut sheet = Sheet::new(&courses);
+    sheet.text("host", |(host, _)| host.host.clone());
+    let offsets = spread("offset to the conductor", courses.iter().map(offset).collect());
+    sheet.column(offsets, |one| Cell::Number(offset(one)));
+    sheet.column(spread("uncertainty ±", doubts), |one| {
+        // A number would suggest a measurement.
+        if is_same(one) { Cell::text("exact") } else { Cell::Number(doubt(one)) }
+    });
+    sheet.text_or("drift against the conductor", "–", |(_, course)| {
+        course
             // A drift needs two points.
             .filter(|course| course.n > 1)
             // Adding zero makes a negative zero positive.
-            .map(|course| format!("{:+.3} ppm", (course.skew * 1e9).round() / 1e3 + 0.0));
-        let from = match course {
-            _ if same => "the conductor's own clock (same kernel and time namespace)".to_owned(),
-            Some(course) => format!("{} trials", course.n),
-            None => "when it joined".to_owned(),
-        };
-        // A number would suggest a measurement.
-        let known = if same { Cell::text("exact") } else { Cell::Number(doubt(one)) };
-        let gains = Cell::text_or(gains, "–");
-        table.rows.push(Row::plain(vec![
-            Cell::text(&host.host),
-            Cell::Number(offset(one)),
-            known,
-            gains,
-            Cell::Text(from),
-        ]));
-    }
+            .map(|course| format!("{:+.3} ppm", (course.skew * 1e9).round() / 1e3 + 0.0))
+    });
+    sheet.text("from", |one| match one.1 {
+        _ if is_same(one) => {
+            "the conductor's own clock (same kernel and time namespace)".to_owned()
+        }
+        Some(course) => format!("{} trials", course.n),
+        None => "when it joined".to_owned(),
+    });
+    let mut table = sheet.plain("environment-clocks", "Clocks");
     table.note = Some(
         "Monotonic clocks, compared by exchanges of four time stamps (RFC 5905 clause 8). The \
             uncertainty is half of the shortest round-trip time, without the time spent at the \

@@ -166,9 +166,8 @@ fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
     }
     let timed = points.iter().copied().filter(|(_, point)| distribution(point).is_some());
     let mut sheet = sheet_of(grid, timed);
-    let number = |head| Column::number(head, Scale::COUNT);
-    sheet.column(number("operations"), |of| Cell::Number(times(of).count() as f64));
-    sheet.column(number("unanswered"), |of| Cell::Number(times(of).lost as f64));
+    sheet.number("operations", Scale::COUNT, |of| times(of).count() as f64);
+    sheet.number("unanswered", Scale::COUNT, |of| times(of).lost as f64);
     for (quantile, head) in TABLE {
         let column = Column::undirected(head, scale, Some(Layer::L4));
         sheet.column(column, |(_, point)| with_interval(percentiles_of(point), quantile));
@@ -198,8 +197,7 @@ fn corrected(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Table> {
     let mut sheet = Sheet::new(&found);
     sheet.text("sweep", |((grid, point), _)| grid.full_place_of(point));
     sheet.column(time("pace"), |(_, of)| Cell::Number(seconds(of.pace_ns)));
-    let filled = Column::number("filled in", Scale::COUNT);
-    sheet.column(filled, |(_, of)| Cell::Number(of.n_filled as f64));
+    sheet.number("filled in", Scale::COUNT, |(_, of)| of.n_filled as f64);
     for (quantile, head) in TABLE {
         let column = Column::undirected(head, scale, Some(Layer::L4));
         sheet.column(column, |(_, of)| with_interval(&of.percentiles, quantile));

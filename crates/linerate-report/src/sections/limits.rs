@@ -8,7 +8,7 @@ use linerate_model::{Ceiling, CeilingScope, CeilingSubject, metric};
 
 use super::{Section, Subject};
 use crate::curves::uncapitalised;
-use crate::document::{Block, Cell, Column, Row, Table};
+use crate::document::{Block, Cell, Column, Sheet, Table};
 use crate::number::Scale;
 use crate::sentences::derivation;
 
@@ -81,30 +81,18 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
     let goodput: Vec<&Ceiling> = bounds.iter().filter(of_rate).copied().collect();
     let mut rows = merged(if goodput.is_empty() { bounds } else { &goodput }, same);
     rows.sort_by(|a, b| a.least.total_cmp(&b.least));
-    let columns = vec![
-        Column::text("ceiling"),
-        Column::text("of"),
-        Column::number("value", Scale::of(metric::GOODPUT, rows.iter().map(|row| row.most))),
-        Column::text("direction"),
-        Column::text("derivation"),
-        Column::text("source"),
-    ];
-    let mut table = Table::new("limits-ceilings", "Ceilings", columns);
-    table.rows = rows
-        .iter()
-        .map(|row| {
-            let bound = row.bound;
-            let layer = bound.layer.map_or(String::new(), |layer| format!(" at {layer}"));
-            Row::plain(vec![
-                Cell::Text(called(bound)),
-                Cell::Text(format!("{}{layer}", uncapitalised(bound.metric.title))),
-                Cell::Number(bound.value),
-                Cell::Text(bound.direction.to_string()),
-                Cell::Text(derivation(bound).join("; ")),
-                Cell::text(&bound.source),
-            ])
-        })
-        .collect();
+    let scale = Scale::of(metric::GOODPUT, rows.iter().map(|row| row.most));
+    let mut sheet = Sheet::new(rows.iter().map(|row| row.bound));
+    sheet.text("ceiling", |bound| called(bound));
+    sheet.text("of", |bound| {
+        let layer = bound.layer.map_or(String::new(), |layer| format!(" at {layer}"));
+        format!("{}{layer}", uncapitalised(bound.metric.title))
+    });
+    sheet.number("value", scale, |bound| bound.value);
+    sheet.text("direction", |bound| bound.direction.to_string());
+    sheet.text("derivation", |bound| derivation(bound).join("; "));
+    sheet.text("source", |bound| bound.source.clone());
+    let mut table = sheet.plain("limits-ceilings", "Ceilings");
     table.note = Some("A figure above its ceiling is impossible and is not reported.".into());
     table.folded = table.rows.len() > LONG;
     Some(table)
@@ -117,26 +105,14 @@ fn expectations(bounds: &[&Ceiling]) -> Option<Table> {
     let rows = merged(bounds, same);
     let first = rows.first()?.bound;
     let scale = Scale::of(first.metric, rows.iter().map(|row| row.most));
-    let columns = vec![
-        Column::text("expected"),
-        Column::text("direction"),
-        Column { layer: first.layer, ..Column::number("least", scale) },
-        Column { layer: first.layer, ..Column::number("most", scale) },
-        Column::number("values", Scale::COUNT),
-    ];
-    let mut table = Table::new("limits-expected", "Expected values (no ceilings)", columns);
-    table.rows = rows
-        .iter()
-        .map(|row| {
-            Row::plain(vec![
-                Cell::Text(row.bound.subject.short_name()),
-                Cell::Text(row.bound.direction.to_string()),
-                Cell::Number(row.least),
-                Cell::Number(row.most),
-                Cell::Number(row.n_values as f64),
-            ])
-        })
-        .collect();
+    let layered = |head| Column { layer: first.layer, ..Column::number(head, scale) };
+    let mut sheet = Sheet::new(&rows);
+    sheet.text("expected", |row| row.bound.subject.short_name());
+    sheet.text("direction", |row| row.bound.direction.to_string());
+    sheet.column(layered("least"), |row| Cell::Number(row.least));
+    sheet.column(layered("most"), |row| Cell::Number(row.most));
+    sheet.number("values", Scale::COUNT, |row| row.n_values as f64);
+    let mut table = sheet.plain("limits-expected", "Expected values (no ceilings)");
     table.note = Some(format!(
         "From readings once per interval ({}). Figures may exceed an expected value, and charts do \
             not draw it.",

@@ -166,24 +166,22 @@ fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Tabl
         sheet.text("between", |account| format!("{} to {}", account.job.from, account.job.to));
     }
     sheet.text("direction", |account| account.loss.direction.to_string());
-    let count = |n: u64| Cell::Number(n as f64);
-    let number = |head: &str| Column::number(head, Scale::COUNT);
     // Columns of zeros are left out, except for sent, received and lost.
     for (name, of) in &COUNTS[..N_ACCOUNT] {
         if *name != LATE || has(*of) {
-            sheet.column(number(name), |account| count(of(account.loss)));
+            sheet.number(name, Scale::COUNT, |account| of(account.loss) as f64);
         }
     }
-    sheet.column(Column::number("loss", Scale::PERCENT), |account| {
+    sheet.number("loss", Scale::PERCENT, |account| {
         let ledger = &account.loss.ledger;
-        Cell::Number(ledger.lost() as f64 / ledger.sent.max(1) as f64)
+        ledger.lost() as f64 / ledger.sent.max(1) as f64
     });
     for place in places {
         let head = place.as_ref().map_or_else(|| name(place), |at| format!("at {at}"));
-        sheet.column(number(&head), |account| count(lost_at(account, place)));
+        sheet.number(&head, Scale::COUNT, |account| lost_at(account, place) as f64);
     }
     for (name, of) in COUNTS[N_ACCOUNT..].iter().filter(|(_, of)| has(*of)) {
-        sheet.column(number(name), |account| count(of(account.loss)));
+        sheet.number(name, Scale::COUNT, |account| of(account.loss) as f64);
     }
     if unobserved {
         sheet.text("not observed", |account| names(&account.loss.unobserved));

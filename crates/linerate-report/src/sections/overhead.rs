@@ -3,7 +3,7 @@
 //! Not observed: cache lines that the samplers displace. A campaign without samplers shows that.
 
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Column, Row, Table};
+use crate::document::{Block, Sheet};
 use crate::number::Scale;
 
 /// Section `overhead`.
@@ -33,14 +33,10 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let columns =
-        vec![Column::text("of what"), Column::number("figure", Scale::COUNT), Column::text("unit")];
-    let mut table = Table::new("overhead-cost", "Cost of measuring", columns);
-    table.rows = rows
-        .into_iter()
-        .map(|(what, unit, value)| {
-            Row::plain(vec![Cell::Text(what), Cell::Number(value), Cell::Text(unit)])
-        })
-        .collect();
+    let mut sheet = Sheet::new(rows);
+    sheet.text("of what", |(what, ..)| what.clone());
+    sheet.number("figure", Scale::COUNT, |(.., figure)| *figure);
+    sheet.text("unit", |(_, unit, _)| unit.clone());
+    let table = sheet.plain("overhead-cost", "Cost of measuring");
     vec![Block::Table(table)]
 }

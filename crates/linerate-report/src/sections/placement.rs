@@ -14,7 +14,7 @@ use linerate_model::{Campaign, HostRecord, SampleBlock, TrialRecord, metric};
 use serde_json::Value;
 
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Column, Row, Sheet, Table};
+use crate::document::{Block, Sheet, Table};
 use crate::number::Scale;
 use crate::words::obtained_text;
 
@@ -62,14 +62,12 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
     sheet.text("point", |(place, ..)| place.clone());
     sheet.text("machine", |(_, host, ..)| host.clone());
     for cpu in &shown {
-        let column = Column::number(format!("CPU {cpu}"), scale);
-        sheet.column(column, |row| Cell::number_or(row.3.get(cpu).copied(), "–"));
+        sheet.number_or(&format!("CPU {cpu}"), scale, "–", |row| row.3.get(cpu).copied());
     }
-    sheet.column(Column::text("workers on"), |(_, _, point, _)| {
-        let workers = point.jobs.iter().find_map(|job| job.obtained.get("worker_cpu"));
-        Cell::text_or(workers.map(obtained_text), "not reported")
+    sheet.text_or("workers on", "not reported", |(_, _, point, _)| {
+        point.jobs.iter().find_map(|job| job.obtained.get("worker_cpu")).map(obtained_text)
     });
-    sheet.column(Column::text("set for this arm"), |row| Cell::text_or(set(row.2), "–"));
+    sheet.text_or("set for this arm", "–", |row| set(row.2));
     let caption = "Packets received by each CPU";
     let mut table = sheet.judged("placement-packets", caption, |row| row.2.validity);
     table.folded = folded;
@@ -153,40 +151,18 @@ fn settings(campaign: &Campaign, point: &PointStudy) -> Option<String> {
 }
 
 fn interfaces(hosts: &[HostRecord]) -> Option<Table> {
-    let columns = [
-        "host",
-        "interface",
-        "interrupts on CPUs",
-        "receive queues to CPUs (RPS)",
-        "transmit queues (XPS)",
-        "polled by",
-    ];
-    let mut table = Table::new(
-        "placement-interfaces",
-        "CPU settings of interfaces",
-        columns.map(Column::text).into(),
-    );
-    for host in hosts {
-        for (name, facts) in host.facts["interfaces"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter(|(name, _)| *name != "lo")
-        {
-            let cells = [
-                irqs(&facts["irqs"]),
-                masks(facts, "rps_cpus"),
-                masks(facts, "xps_cpus"),
-                polled(facts),
-            ];
-            let row = [host.host.clone(), name.clone()]
-                .into_iter()
-                .chain(cells)
-                .map(Cell::Text)
-                .collect();
-            table.rows.push(Row::plain(row));
-        }
-    }
+    let interfaces = hosts.iter().flat_map(|host| {
+        let all = host.facts["interfaces"].as_object().into_iter().flatten();
+        all.filter(|(name, _)| *name != "lo").map(move |(name, facts)| (host, name, facts))
+    });
+    let mut sheet = Sheet::new(interfaces);
+    sheet.text("host", |(host, ..)| host.host.clone());
+    sheet.text("interface", |(_, name, _)| (*name).clone());
+    sheet.text("interrupts on CPUs", |(.., facts)| irqs(&facts["irqs"]));
+    sheet.text("receive queues to CPUs (RPS)", |(.., facts)| masks(facts, "rps_cpus"));
+    sheet.text("transmit queues (XPS)", |(.., facts)| masks(facts, "xps_cpus"));
+    sheet.text("polled by", |(.., facts)| polled(facts));
+    let mut table = sheet.plain("placement-interfaces", "CPU settings of interfaces");
     table.folded = true;
     table.note =
         Some("Read when the host joined, before any arm of a comparison changed it.".into());

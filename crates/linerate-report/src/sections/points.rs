@@ -36,7 +36,7 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
 /// Returns the table of means over the runs.
 fn means(family: &Family<'_>) -> Option<Table> {
     let mut sheet = family.sheet();
-    sheet.column(Column::number("runs", Scale::COUNT), runs);
+    sheet.number("runs", Scale::COUNT, runs);
     let mut is_empty = true;
     for known in Use::Mean.metrics() {
         for direction in DIRECTIONS {
@@ -69,8 +69,8 @@ fn means(family: &Family<'_>) -> Option<Table> {
     (!is_empty).then_some(table)
 }
 
-fn runs((_, point): &Placed<'_>) -> Cell {
-    Cell::Number(point.trials.len() as f64)
+fn runs((_, point): &Placed<'_>) -> f64 {
+    point.trials.len() as f64
 }
 
 fn mean(point: &PointStudy, metric: &Metric, direction: Direction) -> Option<Estimate> {
@@ -100,10 +100,9 @@ fn table(family: &Family<'_>) -> Table {
     }
     let mut sheet = family.sheet();
     sheet.text("validity", |(_, point)| point.validity.word().into());
-    sheet.column(Column::number("runs", Scale::COUNT), runs);
+    sheet.number("runs", Scale::COUNT, runs);
     if family.points().any(|(_, point)| over_time(point).is_some()) {
-        let cell = |(_, point): &Placed<'_>| Cell::text_or(over_time(point), "–");
-        sheet.column(Column::text("over time"), cell);
+        sheet.text_or("over time", "–", |(_, point)| over_time(point));
     }
     for (known, direction) in &figures {
         let value = |(_, point)| -> Option<f64> {

@@ -2,7 +2,7 @@
 
 use super::{Section, Subject};
 use crate::commands::quoted;
-use crate::document::{Block, Cell, Column, Row, Table};
+use crate::document::{Block, Sheet};
 use crate::words::rfc3339;
 
 /// Section `repeat`.
@@ -27,15 +27,10 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
         ("ended", ended),
         ("plan, SHA-256", header.plan_sha256.clone()),
     ];
-    let mut table = Table::new(
-        "repeat-identity",
-        "Identity of the campaign",
-        vec![Column::text("what"), Column::text("value")],
-    );
-    table.rows = rows
-        .into_iter()
-        .map(|(what, value)| Row::plain(vec![Cell::text(what), Cell::Text(value)]))
-        .collect();
+    let mut sheet = Sheet::new(rows);
+    sheet.text("what", |(what, _)| (*what).to_owned());
+    sheet.text("value", |(_, value)| value.clone());
+    let table = sheet.plain("repeat-identity", "Identity of the campaign");
     let mut blocks = vec![
         Block::Table(table),
         Block::Listing { caption: "The plan as run".into(), text: header.plan.trim_end().into() },

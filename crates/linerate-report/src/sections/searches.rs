@@ -5,15 +5,13 @@
 //! too far apart. For a sweep with one axis, the graph of RFC 2544 26.1 shows the bounds beside the
 //! highest load.
 
-use linerate_analysis::{GoalResult, SearchRun, SearchStudy, SearchTrial};
+use linerate_analysis::{GoalResult, GoalStudy, SearchRun, SearchStudy, SearchTrial};
 use linerate_model::{LoadUnit, Method, Purpose, Unit, Validity, metric};
 
 mod latency;
 
 use super::{Section, Subject};
-use crate::document::{
-    AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Sheet, Table, Tone,
-};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Plot, Role, Sheet, Table, Tone};
 use crate::grid::coordinate;
 use crate::number::{Scale, round_half_up};
 use crate::sentences;
@@ -48,13 +46,8 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
     blocks.extend(loss_curves(searches).into_iter().map(Block::Chart));
     blocks.extend(latency::table(searches).map(Block::Table));
     blocks.extend(other_answers(searches).map(Block::Table));
-    let logs = searches.iter().flat_map(|search| search.runs.iter().map(move |run| (search, run)));
-    blocks.extend(
-        logs.clone()
-            .take(MOST_LOGS)
-            .enumerate()
-            .map(|(n, (search, run))| Block::Chart(log(n, search, run))),
-    );
+    let logs = each_run(searches).take(MOST_LOGS).enumerate();
+    blocks.extend(logs.map(|(n, (search, run))| Block::Chart(log(n, search, run))));
     if !searches.is_empty() {
         blocks.push(Block::Table(trials(searches)));
     }
@@ -106,52 +99,41 @@ fn scale(searches: &[SearchStudy]) -> Scale {
 
 fn goals(searches: &[SearchStudy]) -> Table {
     let scale = scale(searches);
-    let mut table = Table::new(
-        "searches-goals",
-        "Bounds by goal, medians over the runs",
-        vec![
-            Column::text("search"),
-            Column::text("goal"),
-            Column::number("lower bound", scale),
-            Column::number("upper bound", scale),
-            Column::number("width", Scale::PERCENT),
-            Column::number("conditional throughput", scale),
-            Column::number("lowest run", scale),
-            Column::number("highest run", scale),
-            Column::number("of the highest load", Scale::PERCENT),
-            Column::text("regular runs"),
-        ],
-    );
-    for search in searches {
-        for goal in &search.goals {
-            let width = goal.lower.zip(goal.upper).map(|(lower, upper)| (upper - lower) / upper);
-            let share = goal.lower.map(|lower| lower / search.search.max);
-            let none = missing(goal.lower, goal.upper);
-            let cells = vec![
-                Cell::Text(place(search)),
-                Cell::Text(format!(
-                    "{} (loss at most {} %)",
-                    goal.goal.name,
-                    goal.goal.loss_ratio * 100.0
-                )),
-                Cell::number_or(goal.lower, none),
-                Cell::number_or(goal.upper, none),
-                Cell::number_or(width, "-"),
-                Cell::number_or(goal.conditional_throughput, "-"),
-                Cell::number_or(goal.range.map(|range| range.0), "-"),
-                Cell::number_or(goal.range.map(|range| range.1), "-"),
-                Cell::number_or(share, "-"),
-                Cell::Text(format!("{} of {}", goal.n_regular, search.runs.len())),
-            ];
-            let regular = goal.n_regular == search.runs.len();
-            table.rows.push(Row { cells, tone: if regular { Tone::Plain } else { Tone::Marked } });
-        }
-    }
+    let goals = searches.iter().flat_map(|one| one.goals.iter().map(move |goal| (one, goal)));
+    let mut sheet = Sheet::new(goals);
+    sheet.text("search", |(search, _)| place(search));
+    sheet.text("goal", |(_, found)| {
+        format!("{} (loss at most {} %)", found.goal.name, found.goal.loss_ratio * 100.0)
+    });
+    let bound = |bound: Option<f64>, found: &GoalStudy| {
+        Cell::number_or(bound, missing(found.lower, found.upper))
+    };
+    sheet.column(Column::number("lower bound", scale), |(_, goal)| bound(goal.lower, goal));
+    sheet.column(Column::number("upper bound", scale), |(_, goal)| bound(goal.upper, goal));
+    sheet.number_or("width", Scale::PERCENT, "-", |(_, goal)| {
+        goal.lower.zip(goal.upper).map(|(lower, upper)| (upper - lower) / upper)
+    });
+    let conditional = "conditional throughput";
+    sheet.number_or(conditional, scale, "-", |(_, goal)| goal.conditional_throughput);
+    sheet.number_or("lowest run", scale, "-", |(_, goal)| goal.range.map(|range| range.0));
+    sheet.number_or("highest run", scale, "-", |(_, goal)| goal.range.map(|range| range.1));
+    sheet.number_or("of the highest load", Scale::PERCENT, "-", |(search, goal)| {
+        goal.lower.map(|lower| lower / search.search.max)
+    });
+    sheet.text("regular runs", |(search, goal)| {
+        format!("{} of {}", goal.n_regular, search.runs.len())
+    });
     let note = "A lower bound meets the goal; an upper bound does not. A run is regular if both \
         exist and are at most the goal's width apart. The width is the resolution of the search. \
         Loads are intended ones, of each direction.";
-    table.note = Some(note.into());
-    table
+    Table {
+        note: Some(note.into()),
+        ..sheet.toned(
+            "searches-goals",
+            "Bounds by goal, medians over the runs",
+            |(search, goal)| tone(goal.n_regular == search.runs.len()),
+        )
+    }
 }
 
 /// Returns why a bound of a goal is missing.
@@ -163,53 +145,45 @@ const fn missing(lower: Option<f64>, upper: Option<f64>) -> &'static str {
     }
 }
 
+/// Returns the emphasis of a result.
+const fn tone(is_regular: bool) -> Tone {
+    if is_regular { Tone::Plain } else { Tone::Marked }
+}
+
+/// Returns each run of each search.
+fn each_run(searches: &[SearchStudy]) -> impl Iterator<Item = (&SearchStudy, &SearchRun)> {
+    searches.iter().flat_map(|search| search.runs.iter().map(move |run| (search, run)))
+}
+
+/// Returns the number of a run, from 1.
+fn number_of(run: &SearchRun) -> f64 {
+    f64::from(run.repeat + 1)
+}
+
 fn runs(searches: &[SearchStudy]) -> Table {
     let scale = scale(searches);
-    let mut table = Table::new(
-        "searches-runs",
-        "Bounds by run",
-        vec![
-            Column::text("search"),
-            Column::number("run", Scale::COUNT),
-            Column::text("goal"),
-            Column::number("lower, strict", scale),
-            Column::number("upper, strict", scale),
-            Column::number("lower, untainted", scale),
-            Column::number("upper, untainted", scale),
-            Column::text("result"),
-            Column::number("trials", Scale::COUNT),
-            Column::number("time under load", Scale::SECONDS),
-            Column::number("tester alone", scale),
-        ],
-    );
-    for search in searches {
-        for run in &search.runs {
-            for found in &run.found {
-                let result = result(run, found);
-                let tone = if found.regular { Tone::Plain } else { Tone::Marked };
-                let cells = vec![
-                    Cell::Text(place(search)),
-                    Cell::Number(f64::from(run.repeat + 1)),
-                    Cell::Text(found.goal.clone()),
-                    Cell::number_or(found.strict.lower, "none"),
-                    Cell::number_or(found.strict.upper, "none"),
-                    Cell::number_or(found.untainted.lower, "none"),
-                    Cell::number_or(found.untainted.upper, "none"),
-                    Cell::Text(result),
-                    Cell::Number(run.trials.len() as f64),
-                    Cell::Number(run.trials.iter().map(|trial| trial.duration.as_secs_f64()).sum()),
-                    Cell::number_or(run.tester, "not tested"),
-                ];
-                table.rows.push(Row { cells, tone });
-            }
-        }
-    }
+    let found = each_run(searches)
+        .flat_map(|(search, run)| run.found.iter().map(move |found| (search, run, found)));
+    let mut sheet = Sheet::new(found);
+    sheet.text("search", |(search, ..)| place(search));
+    sheet.number("run", Scale::COUNT, |(_, run, _)| number_of(run));
+    sheet.text("goal", |(.., found)| found.goal.clone());
+    sheet.number_or("lower, strict", scale, "none", |(.., found)| found.strict.lower);
+    sheet.number_or("upper, strict", scale, "none", |(.., found)| found.strict.upper);
+    sheet.number_or("lower, untainted", scale, "none", |(.., found)| found.untainted.lower);
+    sheet.number_or("upper, untainted", scale, "none", |(.., found)| found.untainted.upper);
+    sheet.text("result", |(_, run, found)| result(run, found));
+    sheet.number("trials", Scale::COUNT, |(_, run, _)| run.trials.len() as f64);
+    sheet.number("time under load", Scale::SECONDS, |(_, run, _)| {
+        run.trials.iter().map(|trial| trial.duration.as_secs_f64()).sum()
+    });
+    sheet.number_or("tester alone", scale, "not tested", |(_, run, _)| run.tester);
     let note = "Strict: every trial that the device is responsible for. Untainted: without trials \
         that something disturbed (steal, waits for a CPU, truncated softirq rounds). Tester alone: \
                 the load that the tester carried without loss, with the device replaced by a \
                 wire, or over its loopback where there is none.";
-    table.note = Some(note.into());
-    table
+    let table = sheet.toned("searches-runs", "Bounds by run", |(.., found)| tone(found.regular));
+    Table { note: Some(note.into()), ..table }
 }
 
 fn result(run: &SearchRun, found: &GoalResult) -> String {
@@ -331,29 +305,15 @@ fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
 
 /// Returns the results of searches that are not bounds of a goal.
 fn other_answers(searches: &[SearchStudy]) -> Option<Table> {
-    let mut table = Table::new(
-        "searches-answers",
-        "Other results of the searches",
-        vec![
-            Column::text("search"),
-            Column::number("run", Scale::COUNT),
-            Column::text("what"),
-            Column::text("answer"),
-        ],
-    );
-    for search in searches {
-        for run in &search.runs {
-            for (what, answer) in answers(search, run) {
-                let cells = vec![
-                    Cell::Text(place(search)),
-                    Cell::Number(f64::from(run.repeat + 1)),
-                    Cell::text(what),
-                    Cell::Text(answer),
-                ];
-                table.rows.push(Row::plain(cells));
-            }
-        }
-    }
+    let told = each_run(searches).flat_map(|(search, run)| {
+        answers(search, run).into_iter().map(move |answer| (search, run, answer))
+    });
+    let mut sheet = Sheet::new(told);
+    sheet.text("search", |(search, ..)| place(search));
+    sheet.number("run", Scale::COUNT, |(_, run, _)| number_of(run));
+    sheet.text("what", |(.., (what, _))| (*what).to_owned());
+    sheet.text("answer", |(.., (_, answer))| answer.clone());
+    let table = sheet.plain("searches-answers", "Other results of the searches");
     (!table.rows.is_empty()).then_some(table)
 }
 
@@ -481,86 +441,54 @@ fn step(search: &SearchStudy, trial: &SearchTrial, most: f64) -> String {
 /// Returns the chart of one run's trials in order: load and loss.
 fn log(number: usize, search: &SearchStudy, run: &SearchRun) -> Chart {
     let scale = scale(std::slice::from_ref(search));
-    let columns = vec![
-        Column::number("trial", Scale::COUNT),
-        Column::number("load", scale),
-        Column::number("loss", Scale::PERCENT),
-    ];
-    let title = format!("{}, run {}: load and loss of each trial", place(search), run.repeat + 1);
-    let mut table = Table::new(format!("searches-log-{number}"), title, columns);
-    for trial in run.trials.iter().filter(|trial| trial.purpose != Purpose::SelfTest) {
+    let trials = run.trials.iter().filter(|trial| trial.purpose != Purpose::SelfTest);
+    let mut sheet = Sheet::new(trials);
+    sheet.column(Column::number("trial", Scale::COUNT), |trial| {
         let number = trial.number + 1;
-        let at = Cell::Coordinate { value: f64::from(number), label: number.to_string() };
-        let cells = vec![at, Cell::Number(trial.load), Cell::Number(trial.loss_ratio)];
-        table.rows.push(Row::judged(cells, trial.validity));
-    }
-    table.folded = true;
+        Cell::Coordinate { value: f64::from(number), label: number.to_string() }
+    });
+    let load = Column::number("load", scale);
+    sheet.drawn(Role::Line, load, |trial| Cell::Number(trial.load));
+    let loss = Column::number("loss", Scale::PERCENT);
+    sheet.drawn(Role::Second, loss, |trial| Cell::Number(trial.loss_ratio));
+    let title = format!("{}, run {}: load and loss of each trial", place(search), run.repeat + 1);
+    let marks = sheet.marks();
+    let table = sheet.judged(format!("searches-log-{number}"), title, |trial| trial.validity);
     Chart {
         summary: "Load of each trial as a line, and its loss as bars. The search narrows down the \
             load at which loss begins."
             .into(),
-        ..Chart::of(
-            Plot::Lines,
-            "load",
-            vec![
-                Mark { column: 1, name: "load".into(), role: Role::Line },
-                Mark { column: 2, name: "loss".into(), role: Role::Second },
-            ],
-            table,
-        )
+        ..Chart::of(Plot::Lines, "load", marks, Table { folded: true, ..table })
     }
 }
 
 fn trials(searches: &[SearchStudy]) -> Table {
-    let scale = scale(searches);
-    let mut table = Table::new(
-        "searches-trials",
-        "Every trial of the searches",
-        vec![
-            Column::text("search"),
-            Column::number("run", Scale::COUNT),
-            Column::number("trial", Scale::COUNT),
-            Column::text("what for"),
-            Column::number("load", scale),
-            Column::number("length", Scale::SECONDS),
-            Column::number("intended", Scale::COUNT),
-            Column::number("sent", Scale::COUNT),
-            Column::number("received", Scale::COUNT),
-            Column::number(metric::LOST.name, Scale::PERCENT),
-            Column::text("where"),
-            Column::text("standing"),
-        ],
-    );
-    for search in searches {
-        for run in &search.runs {
-            for trial in &run.trials {
-                let located: Vec<String> =
-                    trial.located.iter().map(|(place, n)| format!("{place} {n}")).collect();
-                let standing =
-                    match trial.why.iter().map(sentences::reason).collect::<Vec<_>>().join("; ") {
-                        why if why.is_empty() => trial.validity.word().to_owned(),
-                        why => format!("{}: {why}", trial.validity.word()),
-                    };
-                let cells = vec![
-                    Cell::Text(place(search)),
-                    Cell::Number(f64::from(run.repeat + 1)),
-                    Cell::Number(f64::from(trial.number + 1)),
-                    Cell::Text(trial.purpose.to_string()),
-                    Cell::Number(trial.load),
-                    Cell::Number(trial.duration.as_secs_f64()),
-                    Cell::Number(trial.intended as f64),
-                    Cell::Number(trial.sent as f64),
-                    Cell::Number(trial.received as f64),
-                    Cell::Number(trial.loss_ratio),
-                    Cell::Text(located.join(", ")),
-                    Cell::Text(standing),
-                ];
-                table.rows.push(Row::judged(cells, trial.validity));
-            }
+    let trials = each_run(searches)
+        .flat_map(|(search, run)| run.trials.iter().map(move |trial| (search, run, trial)));
+    let mut sheet = Sheet::new(trials);
+    sheet.text("search", |(search, ..)| place(search));
+    sheet.number("run", Scale::COUNT, |(_, run, _)| number_of(run));
+    sheet.number("trial", Scale::COUNT, |(.., trial)| f64::from(trial.number + 1));
+    sheet.text("what for", |(.., trial)| trial.purpose.to_string());
+    sheet.number("load", scale(searches), |(.., trial)| trial.load);
+    sheet.number("length", Scale::SECONDS, |(.., trial)| trial.duration.as_secs_f64());
+    sheet.number("intended", Scale::COUNT, |(.., trial)| trial.intended as f64);
+    sheet.number("sent", Scale::COUNT, |(.., trial)| trial.sent as f64);
+    sheet.number("received", Scale::COUNT, |(.., trial)| trial.received as f64);
+    sheet.number(metric::LOST.name, Scale::PERCENT, |(.., trial)| trial.loss_ratio);
+    sheet.text("where", |(.., trial)| {
+        let places = trial.located.iter().map(|(place, n)| format!("{place} {n}"));
+        places.collect::<Vec<_>>().join(", ")
+    });
+    sheet.text("standing", |(.., trial)| {
+        match trial.why.iter().map(sentences::reason).collect::<Vec<_>>().join("; ") {
+            why if why.is_empty() => trial.validity.word().to_owned(),
+            why => format!("{}: {why}", trial.validity.word()),
         }
-    }
-    table.folded = true;
-    table
+    });
+    let caption = "Every trial of the searches";
+    let table = sheet.judged("searches-trials", caption, |(.., trial)| trial.validity);
+    Table { folded: true, ..table }
 }
 
 #[cfg(test)]

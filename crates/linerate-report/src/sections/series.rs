@@ -11,7 +11,7 @@ use linerate_model::{Metric, Unit, Use, Validity};
 
 use super::{Section, Subject};
 use crate::curves::uncapitalised;
-use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Plot, Role, Sheet};
 use crate::grid::{Grid, headline, is_files};
 use crate::number::Scale;
 
@@ -87,26 +87,23 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
     let scale =
         Scale::of(rate, lines.iter().flat_map(|(_, values)| values.iter().flatten().copied()));
     let one_way = lines.len() == 1;
-    let mut columns = vec![Column::number("time", Scale::SECONDS)];
-    let mut marks = Vec::new();
-    let mut data: Vec<&Vec<Option<f64>>> = Vec::new();
+    let mut sheet = Sheet::new(trial.seconds.iter().enumerate());
+    sheet.number("time", Scale::SECONDS, |(_, second)| **second);
     for (name, values) in &lines {
         let head = match name.direction().filter(|_| !one_way) {
             None => rate.title.to_owned(),
             Some(direction) => format!("{} {direction}", rate.title),
         };
-        marks.push(Mark { column: columns.len(), name: head.clone(), role: Role::Line });
-        columns.push(Column { layer: rate.layer, ..Column::number(head, scale) });
-        data.push(values);
+        let column = Column { layer: rate.layer, ..Column::number(head, scale) };
+        sheet.drawn(Role::Line, column, |(index, _)| reading(values, *index));
     }
     if let Some((metric, values)) = counts {
         let (head, scale) = match metric.unit {
             Unit::Ratio => ("datagrams lost", Scale::PERCENT),
             _ => ("retransmitted segments", Scale::COUNT),
         };
-        marks.push(Mark { column: columns.len(), name: head.into(), role: Role::Second });
-        columns.push(Column::number(head, scale));
-        data.push(values);
+        let column = Column::number(head, scale);
+        sheet.drawn(Role::Second, column, |(index, _)| reading(values, *index));
     }
     let beside = Use::TableOverTime.metrics().map(IntervalSeries::Of);
     let datagrams = [IntervalSeries::DatagramsSent, IntervalSeries::DatagramsReceived];
@@ -115,8 +112,8 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
             continue;
         };
         let scale = Scale::fit(series.unit().0, values.iter().flatten().copied());
-        columns.push(Column::number(series.title(), scale));
-        data.push(values);
+        let column = Column::number(series.title(), scale);
+        sheet.column(column, |(index, _)| reading(values, *index));
     }
     let standing = match point.validity {
         Validity::Valid => "best point".to_owned(),
@@ -125,15 +122,11 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
     let went = went(point, trial, rate).map_or_else(String::new, |word| format!(", {word}"));
     let caption = format!("{}, {standing}{went}, trial {}", grid.full_place_of(point), trial.id.0);
     let id = format!("series-{}-{}", grid.number, trial.id.0);
-    let mut table = Table::new(id, caption, columns);
+    let marks = sheet.marks();
+    let mut table = sheet.plain(id, caption);
     let point_idx = all.iter().position(|one| std::ptr::eq(one, point));
     table.figures_at =
         point_idx.map(|point_idx| format!("/points/{point_idx}/trials/{trial_idx}/intervals"));
-    for (index, second) in trial.seconds.iter().enumerate() {
-        let mut cells = vec![Cell::Number(*second)];
-        cells.extend(data.iter().map(|values| reading(values, index)));
-        table.rows.push(Row::plain(cells));
-    }
     table.note = Some(
         "Each reading ends its interval; seconds since the start barrier. Counts stand where they \
             were read."

@@ -12,7 +12,7 @@ use linerate_model::Direction::{Rx, Sum, Tx};
 use linerate_model::{Direction, Metric, metric};
 
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Column, Sheet, Table};
+use crate::document::{Block, Column, Sheet, Table};
 use crate::grid::{Grid, estimate_cell};
 use crate::number::Scale;
 use crate::words::obtained_text;
@@ -322,7 +322,7 @@ fn circumstances(
     let mut sheet = places(grid, loaded);
     for (name, head) in &known {
         let said = |job: &JobStudy| job.obtained.get(*name).map(obtained_text);
-        sheet.column(Column::text(*head), |(_, job)| Cell::text_or(said(job), "–"));
+        sheet.text_or(head, "–", |(_, job)| said(job));
     }
     let caption = format!("Conditions: {}", grid.sweep);
     let mut table =

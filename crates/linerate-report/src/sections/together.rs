@@ -13,13 +13,11 @@ use linerate_analysis::{
 use linerate_model::{Estimate, Role as ArmRole};
 
 use super::answer::pairs_needed;
-use super::comparison::table;
+use super::comparison::{table, value};
 use super::{Section, Subject};
 use crate::curves::{capitalised, uncapitalised};
-use crate::document::{
-    Block, Cell, Chart, Column, Lead, NextStep, Plot, Role, Row, Sheet, Table, Tone,
-};
-use crate::effects::{scale, shift, verdict};
+use crate::document::{Block, Cell, Chart, Column, Lead, NextStep, Plot, Role, Sheet, Table, Tone};
+use crate::effects::{shift, verdict};
 use crate::grid::coordinate;
 use crate::number::{Scale, round_half_up};
 use crate::sentences;
@@ -437,29 +435,19 @@ fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
 
 /// Returns the table of times together and alone.
 fn times_table(mixes: &[&Mix], number: usize) -> Option<Table> {
-    let columns = ["point", "job", "time", "alone", "together", "change", "verdict"]
-        .map(Column::text)
-        .to_vec();
     let caption = format!("Times together and alone: {}", mixes.first()?.sweep);
-    let mut table = Table::new(format!("together-{number}-times"), caption, columns);
-    for mix in mixes {
-        for (job, time) in
-            mix.jobs.iter().flat_map(|job| job.times.iter().map(move |time| (job, time)))
-        {
-            let unit = scale(time);
-            let value = |value: f64| Cell::Text(format!("{} {}", unit.plain(value), unit.symbol));
-            let cells = vec![
-                Cell::Text(place(mix)),
-                Cell::Text(name(job, &mix.jobs)),
-                Cell::Text(time.metric.title()),
-                value(time.effect.before),
-                value(time.effect.after),
-                Cell::Text(shift(time)),
-                Cell::Text(verdict(&time.effect)),
-            ];
-            table.rows.push(Row::plain(cells));
-        }
-    }
+    let times = mixes.iter().flat_map(|mix| {
+        mix.jobs.iter().flat_map(move |job| job.times.iter().map(move |time| (mix, job, time)))
+    });
+    let mut sheet = Sheet::new(times);
+    sheet.text("point", |(mix, ..)| place(mix));
+    sheet.text("job", |(mix, job, _)| name(job, &mix.jobs));
+    sheet.text("time", |(.., time)| time.metric.title());
+    sheet.text("alone", |(.., time)| value(time, time.effect.before));
+    sheet.text("together", |(.., time)| value(time, time.effect.after));
+    sheet.text("change", |(.., time)| shift(time));
+    sheet.text("verdict", |(.., time)| verdict(&time.effect));
+    let table = sheet.plain(format!("together-{number}-times"), caption);
     (!table.rows.is_empty()).then_some(table)
 }
 

@@ -8,7 +8,7 @@ use linerate_model::{IncidentKind, TrialId, TrialOutcome, Validity as Standing};
 
 use super::answer::not_run;
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Column, Row, Table, Tone};
+use crate::document::{Block, Sheet, Table, Tone};
 use crate::grid::Grid;
 use crate::number::Scale;
 use crate::sentences;
@@ -69,12 +69,6 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
 
 /// Returns each kind of reason once, the most frequent first, with its number of trials.
 fn reasons(subject: &Subject<'_>) -> Table {
-    let columns = vec![
-        Column::text("reason"),
-        Column::number("trials", Scale::COUNT),
-        Column::text("sweeps"),
-    ];
-    let mut table = Table::new("validity-reasons", "Reasons, the most frequent first", columns);
     let not_run = not_run(subject);
     let of_grid = |grid: &Grid<'_>| grid.points.iter().flat_map(|p| against(p, &not_run)).collect();
     let each: Vec<(&str, Vec<Vec<Reason>>)> =
@@ -82,19 +76,18 @@ fn reasons(subject: &Subject<'_>) -> Table {
     let all = each.iter().flat_map(|(_, against)| against).map(Vec::as_slice);
     let mut met = linerate_analysis::reasons(all);
     met.sort_by_key(|(_, times, _)| std::cmp::Reverse(*times));
-    for (reason, times, _) in met {
+    let mut sheet = Sheet::new(met);
+    sheet.text("reason", |(reason, ..)| sentences::reason(reason));
+    sheet.number("trials", Scale::COUNT, |(_, times, _)| *times as f64);
+    sheet.text("sweeps", |(reason, ..)| {
         let is_met =
             |why: &[Vec<Reason>]| why.iter().flatten().any(|other| other.kind() == reason.kind());
         let mut sweeps: Vec<&str> =
             each.iter().filter(|(_, against)| is_met(against)).map(|(sweep, _)| *sweep).collect();
         sweeps.dedup();
-        table.rows.push(Row::plain(vec![
-            Cell::Text(sentences::reason(reason)),
-            Cell::Number(times as f64),
-            Cell::Text(sweeps.join(", ")),
-        ]));
-    }
-    table
+        sweeps.join(", ")
+    });
+    sheet.plain("validity-reasons", "Reasons, the most frequent first")
 }
 
 /// Returns the reasons against each trial of `point` that was run, or against the point where
@@ -110,98 +103,69 @@ fn against(point: &PointStudy, not_run: &BTreeSet<TrialId>) -> Vec<Vec<Reason>> 
     }
 }
 
-/// Points and trials that are not valid.
-fn doubtful(subject: &Subject<'_>) -> Table {
-    let columns = vec![
-        Column::text("sweep"),
-        Column::text("point"),
-        Column::text("trial"),
-        Column::text("validity"),
-        Column::text("why"),
-    ];
-    let mut table = Table::new("validity-trials", "Points and trials that are not valid", columns);
-    // Trials that were not run are counted above; they are neither valid nor invalid.
-    let not_run = not_run(subject);
-    for grid in subject.grids {
-        for point in &grid.points {
-            if point.trials.iter().all(|trial| not_run.contains(&trial.id)) {
-                continue;
-            }
-            let mut tell = |trial: String, validity: Standing, why: &[Reason]| {
-                table.rows.push(doubtful_row(grid, point, trial, (validity, why)));
-            };
-            if point.validity != Standing::Valid {
-                tell("the point".into(), point.validity, &point.why);
-            }
-            let tells =
-                |trial: &&TrialStudy| trial.validity != Standing::Valid && trial.why != point.why;
-            for trial in
-                point.trials.iter().filter(|trial| tells(trial) && !not_run.contains(&trial.id))
-            {
-                tell(trial.id.0.to_string(), trial.validity, &trial.why);
-            }
-        }
-    }
-    // The reasons stand above.
-    table.folded = true;
-    table
+/// Point or trial that is not valid.
+struct Doubtful<'a> {
+    grid: &'a Grid<'a>,
+    point: &'a PointStudy,
+    /// The trial; `None` for the point itself.
+    trial: Option<TrialId>,
+    validity: Standing,
+    why: &'a [Reason],
 }
 
-fn doubtful_row(
-    grid: &Grid<'_>,
-    point: &PointStudy,
-    trial: String,
-    (validity, why): (Standing, &[Reason]),
-) -> Row {
-    let cells = vec![
-        Cell::text(grid.sweep),
-        Cell::Text(grid.place_of(point)),
-        Cell::Text(trial),
-        Cell::text(validity.word()),
-        Cell::Text(why.iter().map(sentences::reason).collect::<Vec<_>>().join("; ")),
-    ];
-    Row::judged(cells, validity)
+/// Points and trials that are not valid.
+fn doubtful(subject: &Subject<'_>) -> Table {
+    // Trials that were not run are counted above; they are neither valid nor invalid.
+    let not_run = not_run(subject);
+    let mut doubtful = Vec::new();
+    for (grid, point) in subject.points() {
+        if point.trials.iter().all(|trial| not_run.contains(&trial.id)) {
+            continue;
+        }
+        let mut tell = |trial, validity, why| {
+            doubtful.push(Doubtful { grid, point, trial, validity, why });
+        };
+        if point.validity != Standing::Valid {
+            tell(None, point.validity, &point.why);
+        }
+        let tells =
+            |trial: &&TrialStudy| trial.validity != Standing::Valid && trial.why != point.why;
+        let trials = point.trials.iter().filter(tells);
+        for trial in trials.filter(|trial| !not_run.contains(&trial.id)) {
+            tell(Some(trial.id), trial.validity, &trial.why);
+        }
+    }
+    let mut sheet = Sheet::new(doubtful);
+    sheet.text("sweep", |one| one.grid.sweep.to_owned());
+    sheet.text("point", |one| one.grid.place_of(one.point));
+    sheet.text("trial", |one| one.trial.map_or("the point".to_owned(), |id| id.0.to_string()));
+    sheet.text("validity", |one| one.validity.word().to_owned());
+    sheet.text("why", |one| one.why.iter().map(sentences::reason).collect::<Vec<_>>().join("; "));
+    let caption = "Points and trials that are not valid";
+    // The reasons stand above.
+    Table { folded: true, ..sheet.judged("validity-trials", caption, |one| one.validity) }
 }
 
 /// Returns the measured figures that are not shown, with the reasons.
 fn withheld(subject: &Subject<'_>) -> Table {
-    let columns = vec![
-        Column::text("sweep"),
-        Column::text("point"),
-        Column::text("job"),
-        Column::text("figure"),
-        Column::text("why"),
-    ];
-    let mut table = Table::new("validity-withheld", "Withheld figures", columns);
-    for grid in subject.grids {
-        for point in &grid.points {
-            for (job, one) in
-                point.jobs.iter().flat_map(|job| job.withheld.iter().map(move |one| (job, one)))
-            {
-                let cells = vec![
-                    Cell::text(grid.sweep),
-                    Cell::Text(grid.place_of(point)),
-                    Cell::text(&job.workload),
-                    Cell::Text(format!("{} {}", one.name, one.direction)),
-                    Cell::Text(sentences::refusal(&one.why)),
-                ];
-                table.rows.push(Row::judged(cells, Standing::Suspect));
-            }
-        }
-    }
+    let withheld = subject.points().flat_map(|(grid, point)| {
+        point
+            .jobs
+            .iter()
+            .flat_map(move |job| job.withheld.iter().map(move |one| (grid, point, job, one)))
+    });
+    let mut sheet = Sheet::new(withheld);
+    sheet.text("sweep", |(grid, ..)| grid.sweep.to_owned());
+    sheet.text("point", |(grid, point, ..)| grid.place_of(point));
+    sheet.text("job", |(.., job, _)| job.workload.clone());
+    sheet.text("figure", |(.., one)| format!("{} {}", one.name, one.direction));
+    sheet.text("why", |(.., one)| sentences::refusal(&one.why));
+    let mut table = sheet.judged("validity-withheld", "Withheld figures", |_| Standing::Suspect);
     table.folded = table.rows.len() > FEW;
     table
 }
 
 fn incidents(subject: &Subject<'_>) -> Table {
-    let columns = vec![
-        Column::text("trial"),
-        Column::text("host"),
-        Column::text("kind"),
-        Column::text("observation"),
-        Column::number("times", Scale::COUNT),
-    ];
-    let mut table = Table::new("validity-incidents", "Incidents", columns);
     let of_trials = subject.campaign.trials.iter().flat_map(|trial| {
         trial.incidents.iter().map(move |incident| (trial.spec.id.0.to_string(), incident))
     });
@@ -215,23 +179,20 @@ fn incidents(subject: &Subject<'_>) -> Table {
             None => told.push((vec![trial], incident)),
         }
     }
-    for (trials, incident) in told {
-        let times = trials.len() as f64;
-        let listed = if trials.len() > 6 {
-            format!("{} and {} more", trials[..5].join(", "), trials.len() - 5)
-        } else {
-            trials.join(", ")
-        };
-        let cells = vec![
-            Cell::Text(listed),
-            Cell::text(if incident.host.is_empty() { "conductor" } else { &incident.host }),
-            Cell::text(kind_words(incident.kind)),
-            Cell::text(&incident.message),
-            Cell::Number(times),
-        ];
-        let tone = if incident.kind == IncidentKind::Failed { Tone::Refused } else { Tone::Plain };
-        table.rows.push(Row { cells, tone });
-    }
+    let mut sheet = Sheet::new(told);
+    sheet.text("trial", |(trials, _)| match trials.len() {
+        0..=6 => trials.join(", "),
+        n => format!("{} and {} more", trials[..5].join(", "), n - 5),
+    });
+    sheet.text("host", |(_, incident)| {
+        if incident.host.is_empty() { "conductor".to_owned() } else { incident.host.clone() }
+    });
+    sheet.text("kind", |(_, incident)| kind_words(incident.kind).to_owned());
+    sheet.text("observation", |(_, incident)| incident.message.clone());
+    sheet.number("times", Scale::COUNT, |(trials, _)| trials.len() as f64);
+    let mut table = sheet.toned("validity-incidents", "Incidents", |(_, incident)| {
+        if incident.kind == IncidentKind::Failed { Tone::Refused } else { Tone::Plain }
+    });
     table.folded = table.rows.len() > 24;
     table
 }

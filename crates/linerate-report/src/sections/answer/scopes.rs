@@ -49,21 +49,17 @@ fn maxima(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
         // A direction means nothing without its ends.
         one => format!("{one}, {}", ends(best.point)),
     });
-    let n = Column::number("n", Scale::COUNT);
-    sheet.column(n, |best| Cell::Number(f64::from(estimate(best).n)));
-    let confidence = Column::number("confidence", Scale::PERCENT);
-    sheet.column(confidence, |best| Cell::number_or(estimate(best).confidence, "–"));
+    sheet.number("n", Scale::COUNT, |best| f64::from(estimate(best).n));
+    sheet.number_or("confidence", Scale::PERCENT, "–", |best| estimate(best).confidence);
     if bounded {
-        let share = Column::number("of ceiling", Scale::PERCENT);
-        sheet.column(share, |best| Cell::number_or(best.metric.share, "not known"));
+        sheet.number_or("of ceiling", Scale::PERCENT, "not known", |best| best.metric.share);
         let column = Column { layer: metric.layer, ..Column::number("ceiling", scale) };
         sheet.column(column, |best| {
             let bound = ceiling(best.point, best.metric);
             Cell::number_or(bound.map(|bound| bound.value), "–")
         });
-        sheet.column(Column::text("set by"), |best| {
-            let bound = ceiling(best.point, best.metric);
-            Cell::text_or(bound.map(|bound| bound.name()), "–")
+        sheet.text_or("set by", "–", |best| {
+            ceiling(best.point, best.metric).map(|bound| bound.name())
         });
     }
     sheet.text("where", |best| place(best));
@@ -212,12 +208,10 @@ fn requests(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
         let column = Column::undirected(percentile_head(known), times, None);
         sheet.column(column, |best| cell(best, known));
     }
-    sheet.column(Column::number("n", Scale::COUNT), |best| {
-        Cell::Number(estimate(best).map_or(0.0, |estimate| f64::from(estimate.n)))
+    sheet.number("n", Scale::COUNT, |best| {
+        estimate(best).map_or(0.0, |estimate| f64::from(estimate.n))
     });
-    sheet.column(Column::number("confidence", Scale::PERCENT), |best| {
-        Cell::number_or(estimate(best).and_then(|estimate| estimate.confidence), "–")
-    });
+    sheet.number_or("confidence", Scale::PERCENT, "–", |best| estimate(best)?.confidence);
     sheet.text("where", |best| place(best));
     let id = format!("answer-{}", metric.name.replace('_', "-"));
     let caption = format!("{} and response time", metric.title);

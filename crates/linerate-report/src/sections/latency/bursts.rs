@@ -12,7 +12,7 @@ use linerate_model::{Bytes, Campaign, Distribution, metric};
 
 use super::{basis, cell, with_interval};
 use crate::document::{
-    AxisScale, Block, Cell, Chart, Column, ColumnKind, Mark, Plot, Role, Row, Table,
+    AxisScale, Block, Cell, Chart, Column, ColumnKind, Plot, Role, Row, Sheet, Table,
 };
 use crate::grid::Grid;
 use crate::number::Scale;
@@ -199,29 +199,22 @@ fn of_all(times: &Distribution, frames: usize) -> [Cell; 6] {
 /// Returns the chart of the last frame of each burst.
 fn snapshot(id: String, place: &str, burst: &Burst, kept: &BurstStudy, scale: Scale) -> Chart {
     let title = format!("{place}: last frame of each burst in turn");
-    let columns = vec![
-        Column::number("burst", Scale::COUNT),
-        Column::number("last frame", scale),
-        Column::number("expected", scale),
-    ];
-    let mut table = Table::new(id, title, columns);
     let expected = waits(burst, burst.frames());
-    for (number, last) in (1_u32..).zip(&kept.snapshot) {
-        let number = Cell::Number(f64::from(number));
-        table.rows.push(Row::plain(vec![
-            number,
-            Cell::number_or(*last, metric::LOST.name),
-            Cell::number_or(expected, "no known capacity"),
-        ]));
+    let mut sheet = Sheet::new((1_u32..).zip(&kept.snapshot));
+    sheet.number("burst", Scale::COUNT, |(number, _)| f64::from(*number));
+    let last = Column::number("last frame", scale);
+    sheet.drawn(Role::Line, last, |(_, last)| Cell::number_or(**last, metric::LOST.name));
+    let of_expected = Column::number("expected", scale);
+    match expected {
+        Some(_) => sheet.drawn(Role::Ceiling(None), of_expected, |_| {
+            Cell::number_or(expected, "no known capacity")
+        }),
+        None => sheet.column(of_expected, |_| Cell::Missing("no known capacity".into())),
     }
+    let marks = sheet.marks();
+    let mut table = sheet.plain(id, title);
     table.folded = true;
     table.note = Some("First trial, from its first burst on.".into());
-    let mut marks = vec![Mark { column: 1, name: "last frame".into(), role: Role::Line }];
-    marks.extend(expected.map(|_| Mark {
-        column: 2,
-        name: "expected".into(),
-        role: Role::Ceiling(None),
-    }));
     Chart {
         summary: "Latency of each burst's last frame, burst by burst, beside the expected latency."
             .into(),

@@ -8,7 +8,7 @@ use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, Metric, Use, metric};
 
 use crate::curves::uncapitalised;
-use crate::document::{Cell, Column, Sheet, Table, Tone};
+use crate::document::{Column, Sheet, Table, Tone};
 use crate::grid::{Grid, estimate_cell, headline};
 use crate::number::Scale;
 use crate::sections::Subject;
@@ -46,8 +46,7 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
         estimate_cell(one.point, Some(one.received))
     });
     sheet.column(frames("dropped", DROPPED), |one| estimate_cell(one.point, Some(one.dropped)));
-    let of_received = Column::number("of received frames", Scale::PERCENT);
-    sheet.column(of_received, |one| Cell::number_or(one.share(), "–"));
+    sheet.number_or("of received frames", Scale::PERCENT, "–", |one| one.share());
     for known in &noticed {
         let values =
             readings.iter().filter_map(|one| one.noticed(known)).map(|found| value(&found));
