@@ -146,15 +146,32 @@ mod tests {
         (udp.local_addr().expect("bound"), udp)
     }
 
+    /// Waits until no socket has `port`. A program that another test starts has a copy of every
+    /// open socket until it runs.
+    fn wait_until_closed(port: u16) {
+        let text = format!(":{port:04X} ");
+        let is_open = |table: &&str| {
+            let read = std::fs::read_to_string(format!("/proc/net/{table}"));
+            read.expect("a table of the kernel").contains(&text)
+        };
+        let begun = std::time::Instant::now();
+        while ["tcp", "udp"].iter().any(is_open) {
+            assert!(begun.elapsed().as_secs() < 10, "port {port} is open");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
     #[test]
     fn a_data_port_is_closed_when_dropped_also_while_a_trial_still_has_it() {
         let ((address, udp), agent) = (free(), agent());
         drop(udp);
+        wait_until_closed(address.port());
         let open = agent.accept_data(address).expect("the port is free");
         assert!(open.without_datagrams().is_none(), "{open:?}");
         let of_trial = agent.shared.port.get().expect("trials offer it").clone();
         UdpSocket::bind(address).expect_err("it is open for datagrams");
         drop(open);
+        wait_until_closed(address.port());
         UdpSocket::bind(address).expect("it is closed for datagrams");
         TcpListener::bind(address).expect("it is closed for connections");
         drop(of_trial);
