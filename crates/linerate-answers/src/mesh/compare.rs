@@ -11,15 +11,6 @@ use super::names::Names;
 use super::record::{MeshRecord, SignLine};
 use crate::figures::{percent, quantity};
 
-/// A mesh with the name of its folder.
-#[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
-    /// The name.
-    pub name: &'a str,
-    /// The mesh.
-    pub record: &'a MeshRecord,
-}
-
 /// Comparison of two meshes.
 #[derive(Clone, Debug)]
 pub struct Compared {
@@ -60,18 +51,18 @@ impl Compared {
         self.changes.worse.iter().any(is_wide) || self.changes.of_all.iter().any(is_worse)
     }
 
-    /// Returns the answer.
+    /// Returns the answer on the meshes with these names.
     #[must_use]
-    pub fn document(&self, before: Named<'_>, after: Named<'_>) -> Document {
-        let blocks = [Block::Lead(self.lead(before.name, after.name))];
-        let blocks = blocks.into_iter().chain(self.missing(before.name, after.name)).collect();
+    pub fn document(&self, [before, after]: [&str; 2]) -> Document {
+        let blocks = [Block::Lead(self.lead(before, after))];
+        let blocks = blocks.into_iter().chain(self.missing(before, after)).collect();
         let sections = [
             Section { id: "answer", title: "Result", blocks },
             Section { id: "changes", title: "Changes", blocks: self.table() },
         ];
         Document::answer(
             "Two meshes compared".to_owned(),
-            format!("{} and {}", before.name, after.name),
+            format!("{} and {}", before, after),
             Origin::Measured(TestbedKind::Hosts),
             sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
             self.json(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::record::{ABSENT, HostLine, MeshRecord};
+use super::record::{HostLine, MeshRecord, State};
 
 /// Values of a metric, each with its labels.
 type Values = Vec<(String, f64)>;
@@ -22,7 +22,7 @@ pub fn text(record: &MeshRecord, ended: f64) -> String {
     let sides: Values = sides.collect();
     let whole = |value: f64| vec![(String::new(), value)];
     let is = |found: bool| if found { 1.0 } else { 0.0 };
-    let confirmed: fn(&HostLine) -> bool = |host| host.status == "confirmed";
+    let confirmed: fn(&HostLine) -> bool = |host| host.status == State::Confirmed;
     let families: [(&str, &str, Values); 8] = [
         ("host_goodput_bits_per_second", "Median TCP goodput of a host over its pairs.", sides),
         (
@@ -43,12 +43,18 @@ pub fn text(record: &MeshRecord, ended: f64) -> String {
         (
             "host_absent",
             "1 if a host did not answer.",
-            record.hosts.iter().map(|host| (labels(host, ""), is(host.status == ABSENT))).collect(),
+            record
+                .hosts
+                .iter()
+                .map(|host| (labels(host, ""), is(host.status == State::Absent)))
+                .collect(),
         ),
         (
             "suspects_confirmed",
             "Hosts, pairs and uplinks of which a second look confirmed that they differ.",
-            whole(record.suspects.iter().filter(|one| one.status == "confirmed").count() as f64),
+            whole(
+                record.suspects.iter().filter(|one| one.status == State::Confirmed).count() as f64
+            ),
         ),
         ("pairs_measured", "Directed pairs with figures.", whole(record.pairs.len() as f64)),
         ("ended_timestamp_seconds", "End of the mesh, as Unix time.", whole(ended)),

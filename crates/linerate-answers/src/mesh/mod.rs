@@ -21,7 +21,7 @@ use linerate_report::number::Scale;
 use crate::figures::{percent, quantity};
 use record::{cells, names, operators_rule, side, suspect_of};
 
-pub use compare::{Compared, Named};
+pub use compare::Compared;
 pub use metrics::text as metrics;
 pub use record::MeshRecord;
 

@@ -3,19 +3,44 @@
 use std::collections::BTreeMap;
 
 use linerate_analysis::mesh::{
-    Below, Cells, Confirmation, Culprit, Measure, Mesh, Sign, USUAL_SHARE, below,
+    Below, Cells, Confirmation, Culprit, Measure, Mesh, Sign, Status, USUAL_SHARE, below,
 };
 use linerate_analysis::statistics::median;
 use linerate_campaign::mesh::{Judged, Survey};
 use serde::{Deserialize, Serialize};
 
 use super::names::Names;
-use super::word;
 
-/// Status of a host that no suspect is.
-const UNSUSPECTED: &str = "not suspected";
-/// Status of a host that did not answer.
-pub(super) const ABSENT: &str = "absent";
+/// State of a suspect or a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// A second look saw the difference again.
+    #[serde(rename = "confirmed")]
+    Confirmed,
+    /// It was not decided.
+    #[serde(rename = "suspected")]
+    Suspected,
+    /// A second look excluded a difference that matters.
+    #[serde(rename = "not seen again")]
+    NotSeenAgain,
+    /// A host without a suspect.
+    #[default]
+    #[serde(rename = "not suspected")]
+    NotSuspected,
+    /// A host that did not answer.
+    #[serde(rename = "absent")]
+    Absent,
+}
+
+impl From<Status> for State {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Confirmed => Self::Confirmed,
+            Status::Open => Self::Suspected,
+            Status::Cleared => Self::NotSeenAgain,
+        }
+    }
+}
 
 /// Result of a mesh. Rates are in bit/s, times in seconds, shares between 0 and 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,7 +77,7 @@ pub struct HostLine {
     /// `confirmed`, `suspected` or `not seen again` for a suspect, by the strongest one that is
     /// this host or a side of it; else `not suspected` or `absent`.
     #[serde(default)]
-    pub status: String,
+    pub status: State,
     /// Median TCP goodput of its pairs, layer 4.
     #[serde(default)]
     pub goodput_sent: Option<f64>,
@@ -87,7 +112,7 @@ pub struct SuspectLine {
     /// Its hosts or groups.
     pub of: Vec<String>,
     /// `confirmed`, `suspected` or `not seen again`.
-    pub status: String,
+    pub status: State,
     /// Figures in which it shows, that with the strongest evidence first.
     pub signs: Vec<SignLine>,
     /// The same measured again.
@@ -113,7 +138,7 @@ pub struct AgainLine {
     /// Name of the metric.
     pub metric: String,
     /// `confirmed`, `suspected` or `not seen again`.
-    pub status: String,
+    pub status: State,
     /// Median of the suspect's runs.
     pub value: f64,
     /// Median of the control runs.
@@ -242,14 +267,14 @@ fn host_line(survey: &Survey, host: usize) -> HostLine {
     let name = &survey.fleet.hosts[host];
     let is_absent = survey.absent.iter().any(|one| one.host == *name);
     let status = match suspect_of(survey, host) {
-        Some(one) => word(one.status()),
-        None if is_absent => ABSENT,
-        None => UNSUSPECTED,
+        Some(one) => one.status().into(),
+        None if is_absent => State::Absent,
+        None => State::NotSuspected,
     };
     HostLine {
         name: name.clone(),
         group: survey.fleet.groups[host].map(|group| survey.fleet.group_names[group].clone()),
-        status: status.to_owned(),
+        status,
         goodput_sent: side(survey, Measure::Goodput, host, true),
         goodput_received: side(survey, Measure::Goodput, host, false),
         rtt_min: side(survey, Measure::RoundTrip, host, true),
@@ -262,7 +287,7 @@ fn suspect(survey: &Survey, one: &Judged) -> SuspectLine {
     SuspectLine {
         kind: kind.to_owned(),
         of: of.into_iter().map(str::to_owned).collect(),
-        status: word(one.status()).to_owned(),
+        status: one.status().into(),
         signs: one.suspect.signs.iter().map(SignLine::of).collect(),
         again: one.looks.iter().map(AgainLine::of).collect(),
     }
@@ -278,7 +303,7 @@ impl SignLine {
 impl AgainLine {
     fn of(look: &Confirmation) -> Self {
         let Confirmation { measure, status, seen, usual, p, n } = *look;
-        let (metric, status) = (measure.metric().name.to_owned(), word(status).to_owned());
-        Self { metric, status, value: seen, usual, p, n }
+        let metric = measure.metric().name.to_owned();
+        Self { metric, status: status.into(), value: seen, usual, p, n }
     }
 }

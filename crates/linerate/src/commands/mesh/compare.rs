@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use linerate_answers::mesh::{Compared, MeshRecord, Named};
+use linerate_answers::mesh::{Compared, MeshRecord};
 
 use super::RECORD;
 use crate::args::{Global, Saved};
@@ -26,10 +26,7 @@ pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
     let (before, after) = (read(&args.before)?, read(&args.after)?);
     let compared = Compared::of(&before, &after);
     let names = [&args.before, &args.after].map(|path| path.display().to_string());
-    let answer = compared.document(
-        Named { name: &names[0], record: &before },
-        Named { name: &names[1], record: &after },
-    );
+    let answer = compared.document([&names[0], &names[1]]);
     reports::answer(&answer, &args.saved, global)?;
     Ok(if compared.is_worse() { Exit::Missed } else { Exit::Done })
 }
