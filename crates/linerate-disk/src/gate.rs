@@ -21,8 +21,8 @@ use Refusal::{
 };
 
 /// Pause before a busy device is opened again, and how often.
-const MOMENT: Duration = Duration::from_millis(20);
-const MOMENTS: u32 = 5;
+const MOMENT: Duration = Duration::from_millis(50);
+const MOMENTS: u32 = 20;
 
 /// Smallest size of a device. Between the reserved edges there must be room for a load.
 const LEAST_BYTES: u64 = 3 * RESERVED_BYTES;

@@ -44,13 +44,15 @@ fn a_steady_point_ends_early_and_a_noisy_one_runs_to_the_maximum() {
         .expect("it starts");
     let mut lines =
         BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
-    assert!(
-        lines.any(|line| line.starts_with("13/")),
-        "four more runs of the noisy point follow the first look"
-    );
+    let mut seen = Vec::new();
+    let more = lines.by_ref().any(|line| {
+        seen.push(line);
+        seen.last().is_some_and(|line| line.starts_with("13/"))
+    });
+    assert!(more, "four more runs of the noisy point follow the first look: {seen:#?}");
     signal(child.id(), "INT");
-    lines.for_each(drop);
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    seen.extend(lines);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{seen:#?}");
     let resumed: Vec<&str> = RUN.iter().copied().chain(["--resume"]).collect();
     let ended = run(folder.path(), &resumed);
     assert!(ended.stdout.contains("noise: ±"), "{}\n{}", ended.stdout, ended.stderr);

@@ -142,21 +142,23 @@ mod tests {
     /// Returns an address whose port is free for connections and datagrams, and a socket that has
     /// the datagrams' port.
     fn free() -> (SocketAddr, UdpSocket) {
-        let udp = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        // No other test has this address; on 127.0.0.1 any connection may get the port.
+        let udp = UdpSocket::bind("127.77.0.1:0").expect("loopback");
         (udp.local_addr().expect("bound"), udp)
     }
 
-    /// Waits until no socket has `port`. A program that another test starts has a copy of every
+    /// Waits until no socket has `address`. A program that another test starts has a copy of every
     /// open socket until it runs.
-    fn wait_until_closed(port: u16) {
-        let text = format!(":{port:04X} ");
+    fn wait_until_closed(address: SocketAddr) {
+        let SocketAddr::V4(v4) = address else { panic!("{address} is of IPv4") };
+        let text = format!(" {:08X}:{:04X} ", u32::from_ne_bytes(v4.ip().octets()), v4.port());
         let is_open = |table: &&str| {
             let read = std::fs::read_to_string(format!("/proc/net/{table}"));
             read.expect("a table of the kernel").contains(&text)
         };
         let begun = std::time::Instant::now();
         while ["tcp", "udp"].iter().any(is_open) {
-            assert!(begun.elapsed().as_secs() < 10, "port {port} is open");
+            assert!(begun.elapsed().as_secs() < 10, "{address} is open");
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
@@ -165,13 +167,13 @@ mod tests {
     fn a_data_port_is_closed_when_dropped_also_while_a_trial_still_has_it() {
         let ((address, udp), agent) = (free(), agent());
         drop(udp);
-        wait_until_closed(address.port());
+        wait_until_closed(address);
         let open = agent.accept_data(address).expect("the port is free");
         assert!(open.without_datagrams().is_none(), "{open:?}");
         let of_trial = agent.shared.port.get().expect("trials offer it").clone();
         UdpSocket::bind(address).expect_err("it is open for datagrams");
         drop(open);
-        wait_until_closed(address.port());
+        wait_until_closed(address);
         UdpSocket::bind(address).expect("it is closed for datagrams");
         TcpListener::bind(address).expect("it is closed for connections");
         drop(of_trial);

@@ -163,10 +163,10 @@ impl Worker for Waiting {
 
 #[test]
 fn a_wait_for_what_was_lost_is_no_part_of_the_load_and_nothing_is_due_in_it() {
-    // The last arrival is in the middle of an interval. A machine that did not run the thread until
-    // then gets more time.
+    // The last arrival is in the middle of the third interval: nobody collects, so there are few
+    // of them. A machine that did not run the thread until then gets more time.
     let mut loads = [50, 310, 2_010, 20_010].into_iter().map(|last_ms| {
-        let timeline = timeline(60_000, 0, 20);
+        let timeline = timeline(60_000, 0, last_ms * 2 / 5);
         let last = timeline.start + Nanos::from_millis(last_ms);
         let worker = Waiting { n_sent: 0, last, moved: None };
         (timeline, last, Engine::start(vec![Box::new(worker)], timeline, &[], 1).join())

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use linerate_analysis::{JobStudy, Study, study};
+use linerate_analysis::{JobStudy, Reason, Study, study};
 use linerate_model::{Campaign, Validity};
 use linerate_report::Format;
 use linerate_report::scan::{study_violations, text_violations};
@@ -204,8 +204,12 @@ impl Measured {
             let (point, job) = (&self.study.points[0], self.job());
             let own = job.metrics.iter().filter(|figure| figure.metric.name == name);
             let unsettled = own.filter_map(|figure| figure.settled.as_ref());
-            // A reason for doubt is none for a figure that is missing.
+            // Stalls take times out, and may leave none.
+            let mut reasons = point.trials.iter().flat_map(|trial| &trial.why);
+            let mut stood = || reasons.any(|why| matches!(why, Reason::Stood(_)));
+            // Another reason for doubt is none for a figure that is missing.
             let is_explained = point.validity > Validity::Suspect
+                || name.contains("time") && stood()
                 || job.withheld.iter().any(|one| one.name == name)
                 || unsettled.into_iter().any(|settled| !settled.has_single_number);
             assert!(is_explained, "{name} has no figure and nothing says why: {}", self.json);
