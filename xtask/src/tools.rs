@@ -116,15 +116,21 @@ pub(crate) static FOR_TRUTH: &[Tool] = &[
 
 /// Programs that the virtual machines need: on this host, and in the guests, which see its root.
 pub(crate) static FOR_VM: &[Tool] = &[
+    tool("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf", "links linerate for a BMC"),
+    tool("/usr/arm-linux-gnueabihf/lib/libc.a", "libc6-dev-armhf-cross", "is linked there"),
     tool("busybox", "busybox-static", "mounts the root of a guest"),
     tool("cc", "gcc", "compiles SQLite and the cryptography library"),
     tool("cpio", "cpio", "packs the first file system of a guest"),
     tool("depmod", "kmod", "lists the modules of a kernel"),
+    tool("curl", "curl", "sends commands to a BMC"),
     tool("ethtool", "ethtool", "the lab sets offloads"),
+    tool("fdtput", "device-tree-compiler", "repairs the clock of a BMC"),
     tool("ip", "iproute2", "the lab builds namespaces and links"),
     tool("jq", "jq", "reads facts and counts in documents of linerate"),
+    tool("ld.lld", "lld", "links linerate for a BMC"),
     tool("lspci", "pciutils", "shows the tree of PCIe beside us"),
     tool("python3", "python3", "sends datagrams from chosen ports"),
+    tool("qemu-system-arm", "qemu-system-arm", "emulates BMCs"),
     tool("qemu-system-x86_64", "qemu-system-x86", "emulates machines"),
     tool("xz", "xz-utils", "unpacks modules of kernels"),
 ];

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
+use super::bmc;
 use super::checks::Checks;
 use super::kernels::release;
-use super::stages::Stage;
+use super::stages::{Machine, Stage};
 use crate::bench::scratch::Killed;
 use crate::tools::printed;
 
@@ -29,6 +30,8 @@ const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet loglevel=5 panic=-1 mitigat
     tsc=reliable random.trust_cpu=on";
 /// How often new results are looked for.
 const POLL: Duration = Duration::from_millis(200);
+/// Time in which a machine that ends at its limit is expected to be gone.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// Files and folders that every stage uses.
 pub(super) struct Place {
@@ -38,6 +41,15 @@ pub(super) struct Place {
     pub(super) folder: PathBuf,
     /// The linerate that is checked.
     pub(super) linerate: PathBuf,
+    /// The same for the processor of a BMC, if it is already built.
+    pub(super) linerate_armv7: Option<PathBuf>,
+}
+
+impl Place {
+    /// Returns the folder of the scripts.
+    pub(super) fn scripts(&self) -> PathBuf {
+        self.root.join("xtask/src/vm/guest")
+    }
 }
 
 /// Runs `stage` on the unpacked `kernel`. Results and the console stay below the folder of `place`.
@@ -53,19 +65,25 @@ pub(super) fn run(stage: &Stage, kernel: &Path, place: &Place) -> anyhow::Result
     fs::create_dir_all(&out)?;
     let results = out.join("checks");
     fs::write(&results, "")?;
-    for disk in stage.disks {
-        let file = File::create_new(folder.join(format!("{disk}.img")))?;
-        file.set_len(DISK_BYTES)?;
-    }
-    initramfs(stage, kernel, place, &folder)?;
+    let mut command = match stage.machine {
+        Machine::Guest => {
+            for disk in stage.disks {
+                let file = File::create_new(folder.join(format!("{disk}.img")))?;
+                file.set_len(DISK_BYTES)?;
+            }
+            initramfs(stage, kernel, place, &folder)?;
+            qemu(stage, kernel, &folder)?
+        }
+        Machine::Bmc { lab } => bmc::command(stage, lab, kernel, place, &folder)?,
+    };
     let console = folder.join("console.log");
     let mut machine = Killed(
-        qemu(stage, kernel, &folder)?
+        command
             .stdin(Stdio::null())
             .stdout(File::create(&console)?)
             .stderr(File::create(folder.join("qemu.log"))?)
             .spawn()
-            .context("start qemu-system-x86_64")?,
+            .with_context(|| format!("start {command:?}"))?,
     );
     let begun = Instant::now();
     let mut n_shown = 0;
@@ -77,10 +95,11 @@ pub(super) fn run(stage: &Stage, kernel: &Path, place: &Place) -> anyhow::Result
         whole.lines().skip(n_shown).for_each(|line| println!("   {line}"));
         n_shown = whole.lines().count();
         if let Some(status) = ended {
-            ensure!(status.success(), "QEMU ended with {status}: {}", folder.display());
+            ensure!(status.success(), "the machine ended with {status}: {}", folder.display());
             return Ok(Checks::parse(&text));
         }
-        if begun.elapsed() > stage.limit {
+        // A BMC's own limit ends it, so that its lab goes, too.
+        if begun.elapsed() > stage.limit + GRACE {
             bail!("not done after {} s: see {}", stage.limit.as_secs(), console.display());
         }
         thread::sleep(POLL);
@@ -93,18 +112,10 @@ fn initramfs(stage: &Stage, kernel: &Path, place: &Place, folder: &Path) -> anyh
     for name in FOLDERS {
         fs::create_dir_all(tree.join(name))?;
     }
-    let busybox = printed(Command::new("sh").args(["-c", "command -v busybox"]))?;
-    fs::copy(busybox.trim(), tree.join("bin/busybox")).context("copy busybox")?;
-    for applet in APPLETS {
-        std::os::unix::fs::symlink("busybox", tree.join("bin").join(applet))?;
-    }
-    let modules = root_modules(kernel)?;
-    let mut order = String::new();
-    for module in &modules {
-        order += &format!("{}\n", unpacked_module(module, &tree.join("modules"))?);
-    }
-    fs::write(tree.join("modules/order"), order)?;
-    let scripts = place.root.join("xtask/src/vm/guest");
+    let own = printed(Command::new("sh").args(["-c", "command -v busybox"]))?;
+    busybox(Path::new(own.trim()), &APPLETS, &tree)?;
+    modules(kernel, &ROOT_MODULES, &tree)?;
+    let scripts = place.scripts();
     let settings = format!(
         "GUEST='{}'\nKERNEL='{}'\nLINERATE='{}'\nMODULES='{}'\nSCRIPT='{}'\n",
         scripts.display(),
@@ -115,18 +126,41 @@ fn initramfs(stage: &Stage, kernel: &Path, place: &Place, folder: &Path) -> anyh
     );
     fs::write(tree.join("settings"), settings)?;
     fs::copy(scripts.join("init.sh"), tree.join("init"))?;
-    let pack = "chmod 755 init && find . | cpio -o -H newc --quiet > ../initrd";
-    printed(Command::new("sh").args(["-c", pack]).current_dir(&tree))?;
+    packed(&tree)
+}
+
+/// Copies the program `busybox` into the tree of an initramfs, with the names of its `applets`.
+pub(super) fn busybox(busybox: &Path, applets: &[&str], tree: &Path) -> anyhow::Result<()> {
+    fs::copy(busybox, tree.join("bin/busybox")).context("copy busybox")?;
+    for applet in applets {
+        std::os::unix::fs::symlink("busybox", tree.join("bin").join(applet))?;
+    }
     Ok(())
 }
 
-/// Returns the files of the modules that reach the root, in load order.
-fn root_modules(kernel: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// Copies the modules `names` and what they need into the tree of an initramfs, with their order.
+pub(super) fn modules(kernel: &Path, names: &[&str], tree: &Path) -> anyhow::Result<()> {
+    let mut order = String::new();
+    for module in files(kernel, names)? {
+        order += &format!("{}\n", unpacked_module(&module, &tree.join("modules"))?);
+    }
+    Ok(fs::write(tree.join("modules/order"), order)?)
+}
+
+/// Packs the tree of an initramfs into the file `initrd` beside it.
+pub(super) fn packed(tree: &Path) -> anyhow::Result<()> {
+    let pack = "chmod 755 init && find . | cpio -o -H newc --quiet > ../initrd";
+    printed(Command::new("sh").args(["-c", pack]).current_dir(tree))?;
+    Ok(())
+}
+
+/// Returns the files of modules and of what they need, in load order.
+fn files(kernel: &Path, names: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     let version = release(kernel)?;
     let mut files: Vec<PathBuf> = Vec::new();
-    for module in ROOT_MODULES {
+    for module in names {
         let mut modprobe = Command::new("modprobe");
-        modprobe.arg("-d").arg(kernel).args(["-S", &version, "--show-depends", module]);
+        modprobe.arg("-d").arg(kernel).args(["-S", &version, "--show-depends", *module]);
         for line in printed(&mut modprobe)?.lines() {
             // Modules that are built in have no file.
             let file = line.strip_prefix("insmod ").map(|file| PathBuf::from(file.trim()));

@@ -6,7 +6,9 @@
 //! and counts are checked, times are not. Nothing but tools is installed: kernels are unpacked
 //! below `target/vm`. Not seen: real network cards, real disks and their speed.
 
+mod bmc;
 mod checks;
+mod cross;
 mod guest;
 mod kernels;
 mod stages;
@@ -34,6 +36,9 @@ struct Options {
     /// An already built linerate
     #[arg(long)]
     linerate: Option<PathBuf>,
+    /// An already built static linerate for the processor of the BMC (armv7)
+    #[arg(long, value_name = "FILE")]
+    linerate_armv7: Option<PathBuf>,
 }
 
 /// Runs the requested stages; every one of them runs, also after one has failed.
@@ -49,7 +54,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     // Guests need absolute paths.
     let root = root.canonicalize()?;
     let linerate = program(&root, options.linerate.as_deref())?;
-    let place = guest::Place { folder: root.join("target/vm"), root, linerate };
+    let linerate_armv7 = options.linerate_armv7.map(|file| file.canonicalize()).transpose()?;
+    let place = guest::Place { folder: root.join("target/vm"), root, linerate, linerate_armv7 };
     let mut results = Vec::new();
     for stage in stages {
         println!("== {}: {}", stage.name, stage.summary);

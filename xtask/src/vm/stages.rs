@@ -2,14 +2,28 @@
 
 use std::time::Duration;
 
-use super::kernels::Kernel;
+use super::kernels::{Architecture, Kernel};
 
-/// One virtual machine and the script that runs there.
+/// Kind of a virtual machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Machine {
+    /// A PC with the root of this host; the script runs there.
+    Guest,
+    /// A management controller; the script runs on this host.
+    Bmc {
+        /// File of the lab in the folder `guest` whose host `bmc` it replaces. Without one it stands
+        /// behind QEMU's own responder.
+        lab: Option<&'static str>,
+    },
+}
+
+/// One virtual machine and its script.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
     pub(super) kernel: &'static Kernel,
+    pub(super) machine: Machine,
     /// Script in the folder `guest`.
     pub(super) script: &'static str,
     /// Number of checks that the script has.
@@ -26,15 +40,23 @@ pub(super) struct Stage {
     pub(super) limit: Duration,
 }
 
-static LINUX_5_10: Kernel = Kernel { version: "5.10", suite: "bullseye" };
-static LINUX_6_1: Kernel = Kernel { version: "6.1", suite: "bookworm" };
-static LINUX_6_12: Kernel = Kernel { version: "6.12", suite: "trixie" };
+const fn kernel(version: &'static str, suite: &'static str, architecture: Architecture) -> Kernel {
+    Kernel { version, suite, architecture }
+}
+
+static LINUX_5_10: Kernel = kernel("5.10", "bullseye", Architecture::Amd64);
+static LINUX_6_1: Kernel = kernel("6.1", "bookworm", Architecture::Amd64);
+static LINUX_6_12: Kernel = kernel("6.12", "trixie", Architecture::Amd64);
+static BMC_5_10: Kernel = kernel("5.10", "bullseye", Architecture::Armhf);
+static BMC_6_1: Kernel = kernel("6.1", "bookworm", Architecture::Armhf);
+static BMC_6_12: Kernel = kernel("6.12", "trixie", Architecture::Armhf);
 
 /// Values of most stages.
 const PLAIN: Stage = Stage {
     name: "",
     summary: "",
     kernel: &LINUX_6_1,
+    machine: Machine::Guest,
     script: "",
     checks: 0,
     modules: &[],
@@ -59,6 +81,17 @@ const fn kernel_stage(name: &'static str, summary: &'static str, kernel: &'stati
         limit: Duration::from_secs(420),
         ..PLAIN
     }
+}
+
+const fn bmc_stage(
+    name: &'static str,
+    summary: &'static str,
+    kernel: &'static Kernel,
+    lab: Option<&'static str>,
+    checks: usize,
+) -> Stage {
+    let machine = Machine::Bmc { lab };
+    Stage { name, summary, kernel, machine, script: "bmc.sh", checks, ..PLAIN }
 }
 
 /// Every stage, in the order in which they run.
@@ -95,4 +128,33 @@ pub(super) static STAGES: &[Stage] = &[
         ],
         ..PLAIN
     },
+    bmc_stage(
+        "bmc-6.1",
+        "a BMC with Debian 12's kernel behind our emulated controller",
+        &BMC_6_1,
+        Some("bmc.toml"),
+        5,
+    ),
+    bmc_stage(
+        "bmc-legacy",
+        "the same, with statistics as long as in old firmware",
+        &BMC_6_1,
+        Some("bmc-legacy.toml"),
+        5,
+    ),
+    bmc_stage("bmc-slirp", "the same behind QEMU's own responder", &BMC_6_1, None, 5),
+    bmc_stage(
+        "bmc-5.10",
+        "a BMC with Debian 11's kernel behind our emulated controller",
+        &BMC_5_10,
+        Some("bmc.toml"),
+        5,
+    ),
+    bmc_stage(
+        "bmc-6.12",
+        "a BMC with Debian 13's kernel behind our emulated controller",
+        &BMC_6_12,
+        Some("bmc.toml"),
+        5,
+    ),
 ];

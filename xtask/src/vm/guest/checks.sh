@@ -1,6 +1,6 @@
-# Functions of every stage. Each check adds one line to /out/checks: `ok NAME`, `failed NAME: why`
+# Functions of every stage. Each check adds one line to $OUT/checks: `ok NAME`, `failed NAME: why`
 # or `skipped NAME: why`. Its output is in /out/NAME.out and /out/NAME.err.
-export OUT=/out
+export OUT=${OUT:-/out}
 
 # check NAME TEXT [LIMIT]: runs TEXT in a shell that ends at the first failing command. It fails if
 # the shell does, or does not end within LIMIT seconds. It is skipped if the shell ends with 77.
