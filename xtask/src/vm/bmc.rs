@@ -88,7 +88,8 @@ fn root(
 
 /// Returns the device tree of the board: its folder has the kernel's name.
 fn device_tree(kernel: &Path) -> anyhow::Result<PathBuf> {
-    let found = printed(Command::new("find").arg(kernel).args(["-name", BOARD, "-print", "-quit"]))?;
+    let found =
+        printed(Command::new("find").arg(kernel).args(["-name", BOARD, "-print", "-quit"]))?;
     let path = PathBuf::from(found.trim());
     anyhow::ensure!(path.is_file(), "{} has no {BOARD}", kernel.display());
     Ok(path)

@@ -35,6 +35,7 @@ pub(super) fn of_reply(reply: &Reply) -> (&'static str, Lines, Value) {
                 "macs_enabled": parameters.macs_enabled, "vlan_tags": parameters.vlan_tags,
                 "configuration": parameters.configuration, "vlan_mode": parameters.vlan_mode,
                 "flow_control": parameters.flow_control, "notifications": parameters.notifications,
+                "broadcast": parameters.broadcast, "link": parameters.link,
             }),
         ),
         Answer::LinkStatus(link) => (
@@ -111,8 +112,9 @@ fn of_capabilities(capabilities: &Capabilities) -> Lines {
             format!("{unicast} unicast, {multicast} multicast, {mixed} mixed, {vlan} VLAN"),
         ),
         ("VLAN modes", format!("{:03b}", capabilities.vlan_modes)),
-        ("broadcast filters", format!("{:04b}", capabilities.broadcast_filters)),
-        ("notifications", format!("{:03b}", capabilities.notifications)),
+        ("broadcast filters", named(&BROADCAST, capabilities.broadcast_filters)),
+        ("multicast filters", named(&MULTICAST, capabilities.multicast_filters)),
+        ("notifications", named(&NOTIFICATIONS, capabilities.notifications)),
     ]
     .map(|(what, text)| (what.to_owned(), text))
     .to_vec()
@@ -167,6 +169,10 @@ fn of_parameters(parameters: &Parameters) -> Lines {
         ("traffic to the network".to_owned(), on(to_network)),
         ("VLAN mode".to_owned(), parameters.vlan_mode.to_string()),
         ("flow control".to_owned(), parameters.flow_control.to_string()),
+        ("broadcast frames to the BMC".to_owned(), broadcast_text(parameters)),
+        ("multicast frames to the BMC".to_owned(), multicast_text(parameters)),
+        ("notifications".to_owned(), named(&NOTIFICATIONS, parameters.notifications)),
+        ("link settings".to_owned(), named(&LINK_SETTINGS, parameters.link)),
     ];
     let macs = parameters.macs.iter().map(mac_text).collect::<Vec<_>>();
     lines.extend(filters("address", &macs, parameters.macs_enabled.into()));
@@ -174,6 +180,61 @@ fn of_parameters(parameters: &Parameters) -> Lines {
         parameters.vlan_tags.iter().map(|tag| (tag & VLAN_MASK).to_string()).collect::<Vec<_>>();
     lines.extend(filters("VLAN", &tags, parameters.vlan_tags_enabled.into()));
     lines
+}
+
+/// Names of bits, from bit 0: Enable Broadcast Filter, Enable Global Multicast Filter, AEN Enable
+/// and Set Link (DSP0222 1.2).
+const BROADCAST: [&str; 4] = ["ARP", "DHCP client", "DHCP server", "NetBIOS"];
+const MULTICAST: [&str; 6] = [
+    "IPv6 neighbour advertisement",
+    "IPv6 router advertisement",
+    "DHCPv6 relay and server",
+    "DHCPv6 from server to client",
+    "MLD",
+    "IPv6 neighbour solicitation",
+];
+const NOTIFICATIONS: [&str; 3] = ["link status", "configuration required", "host driver status"];
+const LINK_SETTINGS: [&str; 12] = [
+    "auto-negotiation",
+    "10 Mbit/s",
+    "100 Mbit/s",
+    "1 Gbit/s",
+    "10 Gbit/s",
+    "20 Gbit/s",
+    "25 Gbit/s",
+    "40 Gbit/s",
+    "half duplex",
+    "full duplex",
+    "pause",
+    "asymmetric pause",
+];
+
+/// Returns the names of the bits that are set; a bit without a name is its number.
+fn named(names: &[&str], bits: u32) -> String {
+    // A controller says so if it does not know.
+    if bits == u32::MAX {
+        return "n/a".to_owned();
+    }
+    let set = (0..u32::BITS).filter(|bit| bits >> bit & 1 != 0);
+    let name = |bit: u32| match names.get(bit as usize) {
+        Some(name) => (*name).to_owned(),
+        None => format!("bit {bit}"),
+    };
+    let set: Vec<String> = set.map(name).collect();
+    if set.is_empty() { "none".to_owned() } else { set.join(", ") }
+}
+
+fn broadcast_text(parameters: &Parameters) -> String {
+    // While the filter is off, all of them pass.
+    match (parameters.configuration & 1 != 0, parameters.broadcast) {
+        (false, _) => "all".to_owned(),
+        (true, kinds) => named(&BROADCAST, kinds),
+    }
+}
+
+fn multicast_text(parameters: &Parameters) -> String {
+    let is_filtered = parameters.configuration & 8 != 0;
+    if is_filtered { "those of the filters" } else { "all" }.to_owned()
 }
 
 /// The VLAN identifier in a tag (IEEE 802.1Q clause 9.6).
@@ -312,6 +373,31 @@ mod tests {
             capabilities,
             link,
         }
+    }
+
+    #[test]
+    fn settings_are_named_and_a_filter_that_is_off_lets_all_frames_pass() {
+        assert_eq!(named(&NOTIFICATIONS, 0b101), "link status, host driver status");
+        let told = [0, u32::MAX, 1 << 31].map(|bits| named(&BROADCAST, bits));
+        assert_eq!(told, ["none", "n/a", "bit 31"]);
+        let none = Parameters {
+            macs: Vec::new(),
+            macs_enabled: 0,
+            vlan_tags: Vec::new(),
+            vlan_tags_enabled: 0,
+            link: 0,
+            broadcast: 0,
+            configuration: 0,
+            vlan_mode: 0,
+            flow_control: 0,
+            notifications: 0,
+        };
+        let filtered = Parameters { configuration: 1, broadcast: 3, ..none };
+        assert_eq!(broadcast_text(&filtered), "ARP, DHCP client");
+        assert_eq!(broadcast_text(&Parameters { configuration: 0, ..filtered.clone() }), "all");
+        assert_eq!(multicast_text(&filtered), "all");
+        let few = Parameters { configuration: 9, ..filtered };
+        assert_eq!(multicast_text(&few), "those of the filters");
     }
 
     #[test]

@@ -31,10 +31,12 @@ fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
     let candidates = candidates("cpu.stat");
     let counts = |path: &&String| fs::read(path).is_ok_and(|text| PERIODS.all_in(&text));
     let path = candidates.iter().find(counts).ok_or_else(|| {
-        Unavailable(format!(
-            "none of {} counts periods: no CPU controller for this process",
-            candidates.join(", ")
-        ))
+        Unavailable(if candidates.is_empty() {
+            "no control groups are mounted".to_owned()
+        } else {
+            let files = candidates.join(", ");
+            format!("none of {files} counts periods: no CPU controller for this process")
+        })
     })?;
     PERIODS.open(path)
 }

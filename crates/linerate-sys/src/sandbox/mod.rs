@@ -28,6 +28,8 @@ pub use fork::fork;
 
 /// List of users (passwd(5)).
 const USERS: &str = "/etc/passwd";
+/// The kernel's overflow user (proc_sys_kernel(5)), as a line of that list.
+const NOBODY: &str = "nobody:x:65534:65534::/:";
 /// Number of capabilities that a set has room for.
 const N_CAPABILITIES: u32 = 64;
 
@@ -45,12 +47,23 @@ pub struct Account {
 impl Account {
     /// Returns the user `name` in `/etc/passwd`; `None` if there is none.
     ///
+    /// A system without this file, such as an initramfs or a container from nothing, has the user
+    /// `nobody` with the kernel's number for it, and no other.
+    ///
     /// # Errors
     /// If the file cannot be read.
     pub fn named(name: &str) -> Result<Option<Self>, SysError> {
-        let list = fs::read_to_string(USERS)
-            .map_err(|cause| SysError::new("read the users in", USERS, cause))?;
-        Ok(list.lines().find_map(|line| Self::of_line(line, name)))
+        Self::listed(Path::new(USERS), name)
+    }
+
+    fn listed(list: &Path, name: &str) -> Result<Option<Self>, SysError> {
+        match fs::read_to_string(list) {
+            Ok(text) => Ok(text.lines().find_map(|line| Self::of_line(line, name))),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                Ok(Self::of_line(NOBODY, name))
+            }
+            Err(cause) => Err(SysError::new("read the users in", list.to_string_lossy(), cause)),
+        }
     }
 
     /// `name:password:user:group:comment:home:shell`.
@@ -198,6 +211,14 @@ mod tests {
         {
             assert_eq!(Account::of_line(line, name), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_system_without_a_list_of_users_has_nobody() {
+        let listed = |name| Account::listed(Path::new("/nowhere/passwd"), name).expect("no list");
+        assert_eq!(listed("nobody").map(|account| account.user), Some(65_534));
+        assert_eq!(listed("linerate"), None);
+        Account::listed(Path::new("/dev"), "nobody").expect_err("a folder is no list");
     }
 
     #[test]
