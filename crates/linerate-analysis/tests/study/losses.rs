@@ -273,6 +273,43 @@ fn packets_between_the_readings_of_device_and_ip_hide_no_drop_at_ingress() {
     assert_eq!(lost_of_messages(1, 1000, &passed), [(LossPlace::ReceiverIngress, 510)]);
 }
 
+/// As an emulated BMC counted them: its device passes up the answers of the controller, which are
+/// no IP, and the controller counts its drops.
+#[test]
+fn control_packets_of_a_sideband_are_no_drops_at_ingress() {
+    let mut lossy = datagrams(2560, 2560 - 16, 12_800);
+    let (messages, answers) = (12_800.0 - 79.0, 30.0);
+    lossy.jobs[0].0.flows[0].counters[Counter::MessagesSent] = 12_800;
+    lossy.jobs[0].1.flows[0].counters[Counter::MessagesReceived] = 12_800 - 80;
+    lossy.jobs[0].1.flows[0].local = "10.0.0.2:5001".into();
+    lossy.spec.jobs[0].to.ncsi = lossy.spec.jobs[0].to.device.clone();
+    let located = |dropped: f64| {
+        let mut lossy = lossy.clone();
+        let counted = [
+            ("udp", "in_datagrams", "ipv4", messages),
+            ("udp", "ip_in_receives", "ipv4", messages),
+            ("udp", "ip_in_delivers", "ipv4", messages),
+            ("udp", "ip_fragments", "ipv4", 0.0),
+            ("udp", "ip_in_not_ect", "ipv4", messages),
+            ("udp", "ip_in_ect0", "ipv4", 0.0),
+            ("udp", "ip_in_ect1", "ipv4", 0.0),
+            ("udp", "ip_in_ce", "ipv4", 0.0),
+            ("udp", "rcvbuf_errors", "ipv4", 0.0),
+            ("udp", "in_csum_errors", "ipv4", 0.0),
+            ("udp", "in_errors", "ipv4", 0.0),
+            ("interface", "rx_packets", "eth0", messages + answers),
+            ("ncsi", "pass_through_dropped", "eth0", dropped),
+        ]
+        .map(|(sampler, name, of, total)| (sampler, name, of, total / 5.0));
+        lossy.samples.push(("right".into(), samples(&counted)));
+        let study = study(&two_hosts(vec![lossy]));
+        let loss = &only(&study).jobs[0].loss[0];
+        (loss.located.clone(), loss.unexplained)
+    };
+    assert_eq!(located(80.0), (vec![(LossPlace::Controller, 80)], 0));
+    assert_eq!(located(0.0), (vec![], 80), "nobody counted it");
+}
+
 /// Located losses of 2,000 datagrams of 10,000, where the sender's host counted `per_second` of the
 /// trial's five.
 fn lost_at_sender(

@@ -121,6 +121,9 @@ pub fn confine(kept: &Confinement) -> Result<Confined, SysError> {
         move |cause: rustix::io::Errno| SysError::new(operation, "itself", cause)
     };
     alone()?;
+    // A static program has these values from /proc/self/auxv, read at their first use, and rustix
+    // panics if the file cannot be opened any more. Linux before 6.4 has no other source.
+    let _read = rustix::param::page_size();
     let locking = raise_limit();
     rustix::thread::set_no_new_privs(true).map_err(failed("set no_new_privs of"))?;
     let landlock =

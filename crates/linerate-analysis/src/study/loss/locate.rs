@@ -139,7 +139,8 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
     let controller = sideband.map(|device| {
         (LossPlace::Controller, change(receiving, series::ncsi::PASS_THROUGH_DROPPED, Some(device)))
     });
-    let shared = near.into_iter().chain(within).chain(far).chain(controller);
+    // On the path before the receiver, and counted, while drops at ingress are a difference.
+    let shared = near.into_iter().chain(within).chain(controller).chain(far);
     // With several jobs, a shared counter belongs to none of them.
     shared.map(|(place, drops)| (place, drops.filter(|_| *alone))).collect()
 }
@@ -221,7 +222,10 @@ fn at_ingress(places: &Places<'_>, backlog: Option<f64>) -> Option<f64> {
     /// drops.
     const NOT_IP: f64 = 10.0;
     let Places { receiver: (receiving, to), over_udp, .. } = places;
-    let device = to.device.as_deref().filter(|_| *over_udp)?;
+    // A sideband's device counts the control packets of NC-SI too: answers to our own sampler and to
+    // the kernel, dozens in a trial.
+    let is_sideband = to.ncsi.is_some() && to.ncsi == to.device;
+    let device = to.device.as_deref().filter(|_| *over_udp && !is_sideband)?;
     let packets = |device: &str| change(receiving, interface::RX_PACKETS, Some(device));
     let ip = |column: Series| change(receiving, column, None);
     // Packets over the loopback reached IP too.
