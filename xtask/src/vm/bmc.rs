@@ -76,8 +76,11 @@ fn root(
     for name in FOLDERS {
         fs::create_dir_all(tree.join(name))?;
     }
-    let busybox = kernels::package("busybox-static", stage.kernel, &place.folder)?;
-    guest::busybox(&busybox.join("bin/busybox"), &APPLETS, &tree)?;
+    let package = kernels::package("busybox-static", stage.kernel, &place.folder)?;
+    // Newer suites have programs below usr.
+    let files = ["bin/busybox", "usr/bin/busybox"].map(|file| package.join(file));
+    let busybox = files.iter().find(|file| file.is_file()).context("a package without busybox")?;
+    guest::busybox(busybox, &APPLETS, &tree)?;
     guest::modules(kernel, &MODULES, &tree)?;
     fs::copy(linerate, tree.join("bin/linerate")).context("copy linerate")?;
     let scripts = place.scripts();

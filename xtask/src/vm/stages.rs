@@ -11,7 +11,7 @@ pub(super) enum Machine {
     Guest,
     /// A management controller; the script runs on this host.
     Bmc {
-        /// File of the lab in the folder `guest` whose host `bmc` it replaces. Without one it stands
+        /// File of the lab in the folder `guest` whose host `bmc` it replaces. Without one it is
         /// behind QEMU's own responder.
         lab: Option<&'static str>,
     },
@@ -133,28 +133,28 @@ pub(super) static STAGES: &[Stage] = &[
         "a BMC with Debian 12's kernel behind our emulated controller",
         &BMC_6_1,
         Some("bmc.toml"),
-        5,
+        7,
     ),
     bmc_stage(
         "bmc-legacy",
         "the same, with statistics as long as in old firmware",
         &BMC_6_1,
         Some("bmc-legacy.toml"),
-        5,
+        4,
     ),
-    bmc_stage("bmc-slirp", "the same behind QEMU's own responder", &BMC_6_1, None, 5),
+    bmc_stage("bmc-slirp", "the same behind QEMU's own responder", &BMC_6_1, None, 3),
     bmc_stage(
         "bmc-5.10",
         "a BMC with Debian 11's kernel behind our emulated controller",
         &BMC_5_10,
         Some("bmc.toml"),
-        5,
+        7,
     ),
     bmc_stage(
         "bmc-6.12",
         "a BMC with Debian 13's kernel behind our emulated controller",
         &BMC_6_12,
         Some("bmc.toml"),
-        5,
+        7,
     ),
 ];

@@ -216,10 +216,8 @@ fn named(names: &[&str], bits: u32) -> String {
         return "n/a".to_owned();
     }
     let set = (0..u32::BITS).filter(|bit| bits >> bit & 1 != 0);
-    let name = |bit: u32| match names.get(bit as usize) {
-        Some(name) => (*name).to_owned(),
-        None => format!("bit {bit}"),
-    };
+    let number = |bit: u32| format!("bit {bit}");
+    let name = |bit: u32| names.get(bit as usize).map_or_else(|| number(bit), |&name| name.into());
     let set: Vec<String> = set.map(name).collect();
     if set.is_empty() { "none".to_owned() } else { set.join(", ") }
 }

@@ -222,8 +222,8 @@ fn at_ingress(places: &Places<'_>, backlog: Option<f64>) -> Option<f64> {
     /// drops.
     const NOT_IP: f64 = 10.0;
     let Places { receiver: (receiving, to), over_udp, .. } = places;
-    // A sideband's device counts the control packets of NC-SI too: answers to our own sampler and to
-    // the kernel, dozens in a trial.
+    // A sideband's device counts the control packets of NC-SI too: answers to our own sampler and
+    // to the kernel, dozens in a trial.
     let is_sideband = to.ncsi.is_some() && to.ncsi == to.device;
     let device = to.device.as_deref().filter(|_| *over_udp && !is_sideband)?;
     let packets = |device: &str| change(receiving, interface::RX_PACKETS, Some(device));
