@@ -372,8 +372,12 @@ impl Run<'_> {
     /// Counts the operations of an open load that were due by `at`, and those that have started.
     fn account(&mut self, pacer: Option<&Pacer>, at: Nanos) {
         if let Some((due, started)) = pacer.and_then(|pacer| pacer.account(at)) {
-            self.tally.counters[Counter::Intended] = due;
-            self.tally.counters[Counter::Started] = started;
+            // Of overdue random arrivals only the expected number is known, and fewer may be drawn
+            // later. A counter never goes back: its differences would wrap.
+            for (counter, n) in [(Counter::Intended, due), (Counter::Started, started)] {
+                let total = &mut self.tally.counters[counter];
+                *total = n.max(*total);
+            }
         }
     }
 
