@@ -50,7 +50,7 @@ pub(super) fn command(
     printed(Command::new("fdtput").args(["-t", "i"]).arg(&tree).args([node, property, TIMER_HZ]))?;
     let scripts = place.scripts();
     let seconds = stage.limit.as_secs().to_string();
-    // Its script removes the lab when it is told to end.
+    // A signal ends the script, which then removes the lab.
     let mut command = Command::new("timeout");
     command
         .args(["--kill-after=20", &seconds, "bash"])

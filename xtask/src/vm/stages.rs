@@ -142,7 +142,7 @@ pub(super) static STAGES: &[Stage] = &[
         Some("bmc-legacy.toml"),
         4,
     ),
-    bmc_stage("bmc-slirp", "the same behind QEMU's own responder", &BMC_6_1, None, 3),
+    bmc_stage("bmc-slirp", "the same behind QEMU's own responder", &BMC_6_1, None, 2),
     bmc_stage(
         "bmc-5.10",
         "a BMC with Debian 11's kernel behind our emulated controller",
