@@ -215,8 +215,9 @@ fn changes_of_the_list_are_sent_and_streams_leave_places_for_pages() {
         stream.read_exact(&mut bytes).expect("an answer");
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    let busy = streams.iter_mut().map(head).filter(|head| head.contains("503")).count();
-    assert_eq!(busy, 8, "32 of 40 follow");
+    // Any of them may be the ones that are refused, as several threads answer.
+    streams.retain_mut(|stream| !head(stream).contains("503"));
+    assert_eq!(streams.len(), 32, "32 of 40 follow");
     assert_eq!(get(address, "/").status, 200, "pages are still served");
     // A stream begins with the state at that moment. Another event has to follow.
     let mut told = Vec::new();
