@@ -1,5 +1,5 @@
-//! Host settings of the arms of a comparison: made before each trial of the arm, and put back
-//! after it.
+//! Host settings of a campaign, which hold in every trial, and of the arms of a comparison, which
+//! are made before each trial of the arm and put back after it.
 //!
 //! Agents change only settings with consent (`linerate agent --allow-tune`). They record the values
 //! before, and put them back however the session ends.
@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use linerate_control::{ControlError, KeyStore, Setting, Tuner};
+use linerate_model::plan::Plan;
 use linerate_model::{HostSetting, Testbed, TrialSpec};
 
 /// Sessions with the agents whose settings an arm changes.
@@ -14,14 +15,18 @@ pub(crate) struct Arms<'a> {
     testbed: &'a Testbed,
     keys: Option<&'a KeyStore>,
     tuners: BTreeMap<String, Tuner>,
+    /// Settings of the campaign.
+    always: Vec<HostSetting>,
     /// Settings in force.
     present: Vec<HostSetting>,
 }
 
 impl<'a> Arms<'a> {
-    /// Returns sessions without any setting; no agent is asked yet.
-    pub(crate) fn new(testbed: &'a Testbed, keys: Option<&'a KeyStore>) -> Self {
-        Self { testbed, keys, tuners: BTreeMap::new(), present: Vec::new() }
+    /// Returns sessions without any setting; no agent is asked yet. The settings of `plan` hold in
+    /// every trial.
+    pub(crate) fn new(plan: &Plan, testbed: &'a Testbed, keys: Option<&'a KeyStore>) -> Self {
+        let always = plan.settings.iter().map(|(setting, _)| setting.clone()).collect();
+        Self { testbed, keys, tuners: BTreeMap::new(), always, present: Vec::new() }
     }
 
     /// Makes the settings of `trial`.
@@ -30,7 +35,8 @@ impl<'a> Arms<'a> {
     /// If an agent refuses or is lost. Its settings are then unknown, and the trial must not be
     /// measured.
     pub(crate) fn settle(&mut self, trial: &TrialSpec) -> Result<(), ControlError> {
-        let wanted = trial.arm.as_ref().map_or(&[][..], |arm| &arm.settings);
+        let of_arm = trial.arm.as_ref().map_or(&[][..], |arm| &arm.settings);
+        let wanted = both(&self.always, of_arm);
         // Consecutive trials of one arm keep their settings. Each change costs time and disturbs
         // the host.
         if wanted == self.present {
@@ -45,7 +51,7 @@ impl<'a> Arms<'a> {
         // being in force.
         self.present.clear();
         let mut by_host: BTreeMap<&str, Vec<Setting>> = BTreeMap::new();
-        for setting in wanted {
+        for setting in &wanted {
             let endpoint = self
                 .testbed
                 .endpoint(&setting.at)
@@ -72,7 +78,35 @@ impl<'a> Arms<'a> {
                 tuner.apply(settings)?;
             }
         }
-        self.present = wanted.to_vec();
+        self.present = wanted;
         Ok(())
+    }
+}
+
+/// Returns the settings `always` and those of an arm, which replace some of them.
+fn both(always: &[HostSetting], of_arm: &[HostSetting]) -> Vec<HostSetting> {
+    let is_replaced =
+        |one: &HostSetting| of_arm.iter().any(|other| other.at == one.at && other.name == one.name);
+    let kept = always.iter().filter(|one| !is_replaced(one));
+    kept.chain(of_arm).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arm_replaces_a_setting_of_the_campaign_at_its_host_only() {
+        let setting = |at: &str, name: &str, value: &str| HostSetting {
+            at: at.into(),
+            name: name.into(),
+            value: value.into(),
+        };
+        let always =
+            [setting("b", "rmem", "1"), setting("b", "wmem", "2"), setting("c", "rmem", "3")];
+        let found = both(&always, &[setting("b", "rmem", "4")]);
+        let [_, kept, other] = always.clone();
+        assert_eq!(found, [kept, other, setting("b", "rmem", "4")]);
+        assert_eq!(both(&always, &[]), always);
     }
 }

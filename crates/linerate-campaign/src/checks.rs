@@ -3,10 +3,10 @@
 use linerate_control::search::{Expected, expected};
 use linerate_load::{WORKLOADS, Workload, workload};
 use linerate_model::plan::{
-    Axis, ExpandError, Plan, Sweep, apply_set, endpoints_named, expand, parse,
+    Axis, ExpandError, Plan, Sweep, apply_set, endpoints_named, expand, parse, without_sweeps,
 };
 use linerate_model::{
-    HostAddress, Nanos, ParamError, Params, Problem, TestbedKind, TrialSpec, nearest,
+    HostAddress, Nanos, ParamError, Params, Problem, Testbed, TestbedKind, TrialSpec, nearest,
 };
 
 use crate::catalog::{self, PLANS, PlanText, find};
@@ -82,6 +82,39 @@ pub fn read(name: &str, set: &[String]) -> Result<(PlanText, Plan), Failure> {
     }
 }
 
+/// Reads like [`read`], without the sweeps that name endpoints which `testbed` lacks. Returns those
+/// endpoints too. A plan that is left without a sweep cannot be run.
+///
+/// # Errors
+/// The same.
+pub fn read_fitting(
+    name: &str,
+    set: &[String],
+    testbed: &Testbed,
+) -> Result<(PlanText, Plan, Vec<String>), Failure> {
+    let (mut found, mut plan) = read(name, set)?;
+    let (mut lacking, mut left_out) = (Vec::new(), Vec::new());
+    for sweep in &plan.sweeps {
+        let named = endpoints_named(sweep).into_iter().map(|(name, _)| name.to_owned());
+        let n_before = lacking.len();
+        lacking.extend(named.filter(|name| testbed.endpoint(name).is_none()));
+        if lacking.len() > n_before {
+            left_out.push(sweep.name.clone());
+        }
+    }
+    lacking.sort_unstable();
+    lacking.dedup();
+    if left_out.len() == plan.sweeps.len() {
+        plan.sweeps.clear();
+    } else if !left_out.is_empty() {
+        found.text = without_sweeps(&found.text, &left_out)
+            .map_err(|problem| Failure::in_text(&found.origin, &found.text, &[problem]))?;
+        // Read again, so that its places are those of the new text.
+        plan = parse(&found.text).0.expect("a part of a plan that was read");
+    }
+    Ok((found, plan, lacking))
+}
+
 /// Expands the plan on `ground`, checks the parameters of every trial with its axis values, and
 /// gives searches their loads.
 ///
@@ -140,6 +173,7 @@ fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Pro
 pub fn endpoints(plan: &Plan) -> Vec<&str> {
     let mut names: Vec<&str> =
         plan.sweeps.iter().flat_map(endpoints_named).map(|(name, _)| name).collect();
+    names.extend(plan.settings.iter().map(|(setting, _)| setting.at.as_str()));
     names.sort_unstable();
     names.dedup();
     names
@@ -267,6 +301,30 @@ mod tests {
         (far.host, far.cpus) = ("far".into(), vec![0, 1, 2]);
         ground.kind = TestbedKind::Hosts;
         ground
+    }
+
+    #[test]
+    fn sweeps_without_their_endpoints_are_left_out_and_the_text_is_the_plan_that_is_left() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("plan.toml");
+        let sweep = |name: &str, to: &str| {
+            format!(
+                "[[sweep]]\nname = '{name}'\n[[sweep.job]]\nworkload = 'tcp_stream'\nfrom = \
+                    'a'\nto = '{to}'\n"
+            )
+        };
+        let text = format!("[campaign]\nname = 'x'\n{}{}", sweep("one", "b"), sweep("two", "c"));
+        std::fs::write(&file, text).expect("written");
+        let read = |testbed: &Testbed| {
+            read_fitting(file.to_str().expect("UTF-8"), &[], testbed).expect("a plan")
+        };
+        let mut testbed = testbeds::loopback(false).testbed;
+        let (found, plan, lacking) = read(&testbed);
+        assert_eq!((lacking, parse(&found.text).0), (vec!["c".to_owned()], Some(plan.clone())));
+        assert_eq!(plan.sweeps.iter().map(|sweep| &sweep.name).collect::<Vec<_>>(), ["one"]);
+        testbed.endpoints.clear();
+        let (_, plan, lacking) = read(&testbed);
+        assert_eq!((lacking, plan.sweeps.len()), (["a", "b", "c"].map(Into::into).to_vec(), 0));
     }
 
     #[test]

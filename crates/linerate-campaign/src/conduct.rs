@@ -99,7 +99,7 @@ pub fn conduct_serving(
     let tuning_keys = keys_for(&request.ground.testbed.hosts)?;
     let stop = stop_on_interrupt()?;
     let mut settled = Settled {
-        arms: Arms::new(&request.ground.testbed, tuning_keys.as_ref()),
+        arms: Arms::new(request.plan, &request.ground.testbed, tuning_keys.as_ref()),
         stop: Arc::clone(&stop),
         refused: None,
     };

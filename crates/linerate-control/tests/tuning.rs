@@ -151,6 +151,43 @@ fn settings_are_read_applied_and_put_back_on_request_and_at_the_end_of_the_sessi
 }
 
 #[test]
+fn connections_that_an_agent_accepts_have_the_buffers_of_the_present_settings() {
+    let Some(space) = Space::build("buffers") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (_agent, stopper, address) = space.agent(consent(folder.path()));
+    let HostAddress::Tcp(at) = &address else { panic!("it listens on TCP") };
+    // The agent waits for the first bytes of a connection: it stays open meanwhile.
+    let accepted = || {
+        let stream = within(&space.0, || std::net::TcpStream::connect(at).unwrap()).unwrap();
+        let peer = format!("dport = :{}", stream.local_addr().unwrap().port());
+        let found = || {
+            let mut ss = Command::new("ip");
+            ss.args(["netns", "exec", &space.0, "ss", "-tnmH", "state", "established"]);
+            let told = String::from_utf8(ss.arg(&peer).output().unwrap().stdout).unwrap();
+            let (_, memory) = told.split_once(",rb")?;
+            Some(memory.split_once(',')?.0.parse::<u32>().unwrap())
+        };
+        eventually("ss lists the connection", || found().is_some());
+        found().unwrap()
+    };
+    let default = |rmem: String| rmem.split_whitespace().nth(1).unwrap().parse::<u32>().unwrap();
+    let before = default(space.rmem());
+    assert_eq!(accepted(), before);
+    let mut tuner = space.tuner(&address);
+    // Less than before, more than unprivileged sockets may ask for, and an odd number.
+    for bytes in [12_288, 3_000_000, 87_381] {
+        tuner.apply(vec![rmem(&format!("4096 {bytes} 6291456"))]).unwrap();
+        assert_eq!(accepted(), bytes / 2 * 2);
+    }
+    tuner.revert().unwrap();
+    assert_eq!(accepted(), before);
+    tuner.apply(vec![rmem("4096 12288 12288")]).unwrap();
+    drop(tuner);
+    eventually("everything put back", || accepted() == before);
+    within(&space.0, || stopper.stop()).unwrap();
+}
+
+#[test]
 fn a_change_is_all_or_nothing_and_needs_consent() {
     let Some(space) = Space::build("refuse") else { return };
     let folder = tempfile::tempdir().unwrap();

@@ -308,7 +308,7 @@ impl Ground {
             "a filesystem that nobody has mounted" => {
                 run(&format!("mount {} {}", text(&device), text(&at)));
                 fill(&at.join("data"));
-                run(&format!("umount {}", text(&at)));
+                patiently(&format!("umount {}", text(&at)));
                 None
             }
             "a filesystem mounted in another mount namespace" => {
@@ -318,8 +318,9 @@ impl Ground {
             _ => {
                 self.mount("", &device, &at);
                 fill(&at.join("data"));
-                // From here on only the candidate writes: not even the filesystem's own journal.
-                run(&format!("mount -o remount,ro {}", text(&at)));
+                // From here on only the candidate writes: not even the filesystem's own journal. A
+                // program that another test starts has a copy of the open file until it runs.
+                patiently(&format!("mount -o remount,ro {}", text(&at)));
                 Some(at.join("data"))
             }
         }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use linerate_model::plan::{Order, Plan, apply_set, expand, left_out, parse};
+use linerate_model::plan::{Order, Plan, apply_set, expand, left_out, parse, without_sweeps};
 use linerate_model::{Background, Endpoint, Nanos, Problem, Testbed, TrialId, Warmup};
 use serde_json::json;
 
@@ -127,6 +127,26 @@ fn an_unknown_endpoint_is_told_where_it_stands_with_what_there_is() {
     let errors = expand(&good(&text), &testbed(&[("a", 0), ("b", 0)])).expect_err("there is no c");
     let place = errors[0].problem().span.map(|span| &text[span]);
     assert_eq!((errors.len(), place), (1, Some("pairs = [['a b'], ['a b', 'a c']]")));
+}
+
+#[test]
+fn a_campaign_has_settings_of_hosts_at_endpoints_that_there_are() {
+    let with = |at: &str, name: &str| {
+        let setting = format!("settings = [{{ at = '{at}', name = '{name}', value = '1 2 3' }}]");
+        SMALL.replace("seed = 42", &setting)
+    };
+    let plan = good(&with("b", "net.ipv4.tcp_rmem"));
+    let [(setting, _)] = &plan.settings[..] else { panic!("{:?}", plan.settings) };
+    assert_eq!((&*setting.at, &*setting.value), ("b", "1 2 3"));
+    let hosts = testbed(&[("a", 1), ("b", 1)]);
+    assert!(expand(&plan, &hosts).is_ok());
+    let text = with("bmc", "net.ipv4.tcp_rmem");
+    let errors = expand(&good(&text), &hosts).expect_err("there is no such endpoint");
+    let problem = errors[0].problem();
+    assert!(problem.message.contains("no endpoint `bmc`"), "{problem:?}");
+    assert!(text[problem.span.expect("a place")].contains("'bmc'"));
+    let unknown = problems(&with("b", "net.ipv4.tcp_rmen"));
+    assert_eq!(unknown[0].nearest.as_deref(), Some("net.ipv4.tcp_rmem"), "{unknown:?}");
 }
 
 #[test]
@@ -376,7 +396,7 @@ fn a_pairs_axis_runs_the_measured_jobs_on_every_pair_at_once() {
     assert_eq!(
         errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["a2", "b2"].map(|name| format!(
-            "sweep `s` names endpoint `{name}`, which the testbed does not have (it has a1, b1)"
+            "the plan names endpoint `{name}`, which the testbed does not have (it has a1, b1)"
         ))
     );
 }
@@ -446,6 +466,17 @@ fn settings_from_the_command_line_change_the_plan() {
         Some(Nanos::from_secs(7))
     );
     assert_eq!(set("repeats=3"), set("seed=42"), "the order of keys and axes is kept");
+}
+
+#[test]
+fn a_plan_without_some_of_its_sweeps_is_otherwise_the_same() {
+    let more = "[[sweep]]\nname = 'more'\njob = [{ workload = 'null', from = 'a', to = 'b' }]\n";
+    let text = format!("{SMALL}\n{more}");
+    let left = without_sweeps(&text, &["more".into()]).expect("TOML");
+    let (left, whole) = (good(&left), good(SMALL));
+    assert_eq!((left.repeats, left.seed, left.sweeps.len()), (whole.repeats, whole.seed, 1));
+    assert_eq!(left.sweeps[0].axes.len(), whole.sweeps[0].axes.len());
+    assert_eq!(good(&text).sweeps.len(), 2);
 }
 
 #[test]

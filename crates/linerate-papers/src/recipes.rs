@@ -22,6 +22,49 @@ pub struct Step {
     pub lab: &'static str,
     /// Changes to the plan with `--quick`.
     pub quick: &'static [&'static str],
+    /// What the campaign is on real hosts.
+    pub on_hosts: OnHosts,
+}
+
+/// Campaign on real hosts, which have no lab's settings.
+#[derive(Clone, Copy, Debug)]
+pub enum OnHosts {
+    /// The plan is all that it is.
+    Plan,
+    /// The plan, with these settings at those of the endpoints that there are.
+    Settings {
+        /// Names of endpoints.
+        at: &'static [&'static str],
+        /// Names and values.
+        values: &'static [[&'static str; 2]],
+    },
+    /// None: another campaign has the same plan, and only the lab differs.
+    Nothing,
+}
+
+impl Step {
+    /// Returns the changes to the plan for hosts with `endpoints`, in the form of `--set`; `None` if
+    /// the campaign would be the same as another one there.
+    #[must_use]
+    pub fn for_hosts(&self, endpoints: &[&str]) -> Option<Vec<String>> {
+        match self.on_hosts {
+            OnHosts::Plan => Some(Vec::new()),
+            OnHosts::Nothing => None,
+            OnHosts::Settings { at, values } => {
+                let held = at.iter().filter(|at| endpoints.contains(at)).flat_map(|at| {
+                    values.iter().map(move |[name, value]| {
+                        format!("{{ at = \"{at}\", name = \"{name}\", value = \"{value}\" }}")
+                    })
+                });
+                let held: Vec<String> = held.collect();
+                Some(vec![format!("campaign.settings=[{}]", held.join(", "))])
+            }
+        }
+    }
+
+    const fn on_hosts(self, on_hosts: OnHosts) -> Self {
+        Self { on_hosts, ..self }
+    }
 }
 
 const fn step(
@@ -30,7 +73,7 @@ const fn step(
     lab: &'static str,
     quick: &'static [&'static str],
 ) -> Step {
-    Step { name, plan, lab, quick }
+    Step { name, plan, lab, quick, on_hosts: OnHosts::Plan }
 }
 
 /// The campaigns that reproduce a paper, and the judgement of their studies.
@@ -88,7 +131,7 @@ static SUN: Recipe = Recipe {
     steps: &[
         step("sun-link", "sun-link", "sun-link", SHORT),
         step("sun-platform", "sun-platform", "sun-platform", SHORT),
-        step("sun-slower", "sun-platform", "sun-slower", SHORT),
+        step("sun-slower", "sun-platform", "sun-slower", SHORT).on_hosts(OnHosts::Nothing),
         step("sun-buses", "sun-buses", "sun-buses", SHORT),
         step("sun-host", "sun-host", "pair", SHORT),
     ],
@@ -126,10 +169,13 @@ static CISCO: Recipe = Recipe {
     steps: &[
         step("payload", "cisco-payload", "cisco-vic", FEW_PAYLOADS),
         step("ports-vic", "cisco-ports", "cisco-vic", FEW_SIZES),
-        step("ports-expander", "cisco-ports", "cisco-expander", FEW_SIZES),
+        step("ports-expander", "cisco-ports", "cisco-expander", FEW_SIZES)
+            .on_hosts(OnHosts::Nothing),
         step("draws-vic", "cisco-draws", "cisco-vic", FOUR_FLOWS),
-        step("draws-expander", "cisco-draws", "cisco-expander", FOUR_FLOWS),
-        step("draws-polarised", "cisco-draws", "cisco-polarised", FOUR_FLOWS),
+        step("draws-expander", "cisco-draws", "cisco-expander", FOUR_FLOWS)
+            .on_hosts(OnHosts::Nothing),
+        step("draws-polarised", "cisco-draws", "cisco-polarised", FOUR_FLOWS)
+            .on_hosts(OnHosts::Nothing),
         step("placement", "placement", "pair", HALF_SECONDS),
     ],
     judge: |studies| match studies {
@@ -210,17 +256,23 @@ static IDT: Recipe = Recipe {
 /// A table of one run each needs whole seconds: three are the least that show a series.
 const TABLES: &[&str] = &["duration=\"3 s\""];
 
+/// The paper's cure (S1.12).
+const TUNED: OnHosts = OnHosts::Settings {
+    at: &["bmc1", "bmc2"],
+    values: &[["net.ipv4.tcp_rmem", "4096 12288 12288"], ["net.ipv4.tcp_wmem", "4096 16384 16384"]],
+};
+
 static INTEL: Recipe = Recipe {
     name: "intel-ncsi",
     summary: "Intel, NC-SI overview and performance (2013)",
     steps: &[
         step("tables-default", "intel-tables", "ncsi-paper", TABLES),
-        step("tables-tuned", "intel-tables", "ncsi-tuned", TABLES),
+        step("tables-tuned", "intel-tables", "ncsi-tuned", TABLES).on_hosts(TUNED),
         step("causes-default", "intel-causes", "ncsi-paper", SHORT),
-        step("causes-tuned", "intel-causes", "ncsi-tuned", SHORT),
-        step("port-100m", "intel-link-speed", "ncsi-100m", SHORT),
+        step("causes-tuned", "intel-causes", "ncsi-tuned", SHORT).on_hosts(TUNED),
+        step("port-100m", "intel-link-speed", "ncsi-100m", SHORT).on_hosts(OnHosts::Nothing),
         step("port-1g", "intel-link-speed", "ncsi", SHORT),
-        step("port-10g", "intel-link-speed", "ncsi-10g", SHORT),
+        step("port-10g", "intel-link-speed", "ncsi-10g", SHORT).on_hosts(OnHosts::Nothing),
         step("cpu", "intel-cpu", "ncsi-cpu", &["campaign.repeats=2", "duration=\"1 s\""]),
         step("fire-hose", "fire-hose", "ncsi", &["campaign.repeats=1"]),
     ],
@@ -242,3 +294,32 @@ static INTEL: Recipe = Recipe {
     },
     hosts: None,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_campaigns_of_a_paper_are_the_same_on_real_hosts() {
+        for recipe in RECIPES {
+            let mut campaigns: Vec<(&str, Vec<String>)> = recipe
+                .steps
+                .iter()
+                .filter_map(|step| Some((step.plan, step.for_hosts(&["a", "bmc1"])?)))
+                .collect();
+            let n = campaigns.len();
+            campaigns.sort();
+            campaigns.dedup();
+            assert_eq!(campaigns.len(), n, "{}: {campaigns:?}", recipe.name);
+        }
+    }
+
+    #[test]
+    fn settings_are_those_of_the_endpoints_that_there_are() {
+        let step = INTEL.steps.iter().find(|step| step.name == "tables-tuned").expect("it has one");
+        let found = step.for_hosts(&["a", "bmc1"]).expect("a campaign");
+        let rmem = r#"{ at = "bmc1", name = "net.ipv4.tcp_rmem", value = "4096 12288 12288" }"#;
+        let wmem = r#"{ at = "bmc1", name = "net.ipv4.tcp_wmem", value = "4096 16384 16384" }"#;
+        assert_eq!(found, [format!("campaign.settings=[{rmem}, {wmem}]")]);
+    }
+}

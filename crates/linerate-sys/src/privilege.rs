@@ -9,6 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -128,6 +129,31 @@ pub trait Helper: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// If the helper refuses, or the kernel does.
     fn keep_awake(&self) -> io::Result<OwnedFd>;
+
+    /// Asks for pass-through statistics over NC-SI through the kernel's own stack, once, and waits
+    /// at most `patience`. Returns the attributes of the kernel's answer; none if none came.
+    ///
+    /// # Errors
+    /// If the helper refuses, or the kernel does.
+    fn sideband_statistics(&self, at: &Sideband, patience: Duration) -> io::Result<Vec<u8>>;
+}
+
+/// Channel of a network controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sideband {
+    /// Interface that the controller is behind.
+    pub device: String,
+    /// Number of its package.
+    pub package: u8,
+    /// Number of the channel in the package.
+    pub channel: u8,
+}
+
+/// Asks the helper for pass-through statistics ([`Helper::sideband_statistics`]); `None` in a
+/// process that still has its privileges.
+#[must_use]
+pub fn sideband_statistics(at: &Sideband, patience: Duration) -> Option<io::Result<Vec<u8>>> {
+    helped(|helper| helper.sideband_statistics(at, patience))
 }
 
 static HELPER: OnceLock<Arc<dyn Helper>> = OnceLock::new();

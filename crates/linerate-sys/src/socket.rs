@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
-use socket2::SockRef;
+use socket2::{Protocol, SockRef, Socket, Type};
 
 use crate::SysError;
 use crate::privilege::{SocketOption, or_helper};
@@ -78,6 +78,34 @@ pub fn set_buffer(socket: &impl AsFd, buffer: Buffer, bytes: usize) -> Result<us
 
 /// Factor between the size that is set and the size that is read back.
 const BOOKED: usize = 2;
+
+/// Gives `listener` the buffers of a new TCP socket, auto-tuned as usual. A connection begins with
+/// the buffers of its listener, which are the defaults of the time when that was made: changes of
+/// `net.ipv4.tcp_rmem` and `tcp_wmem` do not reach it. Returns whether it has them afterwards:
+/// before Linux 5.14 (`SO_BUF_LOCK`) only where they have not changed.
+///
+/// # Errors
+/// If the descriptor is no socket.
+pub fn renew_buffers(listener: &impl AsFd) -> Result<bool, SysError> {
+    let error = |cause| SysError::new("renew the buffers of", describe(listener), cause);
+    let domain = SockRef::from(listener).domain().map_err(error)?;
+    let fresh = Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).map_err(error)?;
+    for which in [Buffer::Send, Buffer::Receive] {
+        let wanted = buffer(&fresh, which)?;
+        if buffer(listener, which)? == wanted {
+            continue;
+        }
+        let lock = raw::get_int(listener, libc::SOL_SOCKET, libc::SO_BUF_LOCK);
+        let Ok(lock) = lock else { return Ok(false) };
+        let granted = set_buffer(listener, which, wanted / BOOKED)?;
+        raw::set_int(listener, libc::SOL_SOCKET, libc::SO_BUF_LOCK, lock).map_err(error)?;
+        // The kernel grants even sizes, and no very small ones.
+        if granted + 1 < wanted {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
 
 /// Binds `socket` to `address`.
 ///

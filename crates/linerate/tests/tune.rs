@@ -186,6 +186,21 @@ to = "b"
 params = { }
 "#;
 
+/// A plan with such a setting in every trial.
+const ALWAYS: &str = r#"
+[campaign]
+name = "always"
+settings = [{ at = "b", name = "net.ipv4.tcp_rmem", value = "4096 12288 12288" }]
+[[sweep]]
+name = "always"
+duration = "60 s"
+[[sweep.job]]
+workload = "tcp_rr"
+from = "a"
+to = "b"
+params = { }
+"#;
+
 #[test]
 fn an_interrupted_or_killed_tuning_leaves_no_change() {
     let test = "an_interrupted_or_killed_tuning_leaves_no_change";
@@ -218,10 +233,10 @@ fn an_interrupted_or_killed_tuning_leaves_no_change() {
     );
 
     // While a setting is in force, the conductor is interrupted, then killed.
-    std::fs::write(folder.join("arms.toml"), ARMS).expect("the folder is ours");
-    for (how, ledger) in [("INT", "one.ledger"), ("KILL", "two.ledger")] {
+    for (how, ledger, plan) in [("INT", "one.ledger", ALWAYS), ("KILL", "two.ledger", ARMS)] {
+        std::fs::write(folder.join("plan.toml"), plan).expect("the folder is ours");
         let mut conductor =
-            pair.linerate(0, folder, "a", &["run", "arms.toml", "--to", AGENT, "--ledger", ledger]);
+            pair.linerate(0, folder, "a", &["run", "plan.toml", "--to", AGENT, "--ledger", ledger]);
         let mut running = conductor.stdout(std::process::Stdio::null()).spawn().expect("starts");
         let stderr = BufReader::new(running.stderr.take().expect("piped"));
         let said =

@@ -94,6 +94,11 @@ const fn bmc_stage(
     Stage { name, summary, kernel, machine, script: "bmc.sh", checks, ..PLAIN }
 }
 
+const fn paper_stage(name: &'static str, summary: &'static str, kernel: &'static Kernel) -> Stage {
+    let limit = Duration::from_secs(600);
+    Stage { limit, ..bmc_stage(name, summary, kernel, Some("bmc-paper.toml"), 4) }
+}
+
 /// Every stage, in the order in which they run.
 pub(super) static STAGES: &[Stage] = &[
     kernel_stage("kernel-5.10", "what a user does first, on Debian 11's kernel", &LINUX_5_10),
@@ -135,6 +140,13 @@ pub(super) static STAGES: &[Stage] = &[
         Some("bmc.toml"),
         7,
     ),
+    paper_stage(
+        "bmc-paper-6.1",
+        "the Intel paper's tables with a BMC that runs Debian 12's kernel",
+        &BMC_6_1,
+    ),
+    paper_stage("bmc-paper-5.10", "the same with Debian 11's kernel", &BMC_5_10),
+    paper_stage("bmc-paper-6.12", "the same with Debian 13's kernel", &BMC_6_12),
     bmc_stage(
         "bmc-legacy",
         "the same, with statistics as long as in old firmware",

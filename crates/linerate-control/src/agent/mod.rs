@@ -20,12 +20,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use linerate_disk::{Disks, FileLimits, Keeper, Writable};
 use linerate_load::{Permits, SharedPort, Workload};
+use linerate_sys::socket::renew_buffers;
 use serde_json::Value;
 
 use crate::broker::{Broker, BrokerKeeper};
@@ -146,6 +147,8 @@ struct Shared {
     leftovers: Mutex<Vec<JoinHandle<()>>>,
     /// Port that data connections share with control connections, once the agent listens.
     port: OnceLock<SharedPort>,
+    /// Listeners of that port, while they are open.
+    listeners: OnceLock<Weak<[TcpListener]>>,
     /// End of the service after one campaign; unset to serve on.
     once: OnceLock<Stopper>,
 }
@@ -165,19 +168,36 @@ impl Shared {
 
     /// Carries out a conductor's request for settings, itself or through its broker.
     fn tune(&self, request: TuneRequest) -> Result<Vec<SettingState>, String> {
-        match &self.options.broker {
+        let states = match &self.options.broker {
             Some(broker) => broker.tune(request),
             None => self.changes().handle(request, &self.options.consent),
+        };
+        self.renew_buffers();
+        states
+    }
+
+    /// Makes connections that are accepted from now on begin with the buffers that new sockets
+    /// have, as `tcp_rmem` and `tcp_wmem` may have changed.
+    fn renew_buffers(&self) {
+        let Some(listeners) = self.listeners.get().and_then(Weak::upgrade) else { return };
+        let mut outdated = false;
+        for listener in listeners.iter() {
+            outdated |= !renew_buffers(listener).unwrap_or(false);
+        }
+        if let Some(port) = self.port.get() {
+            port.set_outdated(outdated);
         }
     }
 
     /// Puts every changed setting back.
     fn put_back(&self, for_good: ForGood) -> Vec<String> {
-        match (&self.options.broker, for_good) {
+        let left = match (&self.options.broker, for_good) {
             (Some(broker), _) => broker.put_back(for_good == ForGood::Yes),
             (None, ForGood::Yes) => self.changes().close(),
             (None, ForGood::No) => self.changes().put_back(),
-        }
+        };
+        self.renew_buffers();
+        left
     }
 
     /// Reads the facts of this host.
@@ -224,6 +244,7 @@ impl Agent {
             refusals: Mutex::default(),
             leftovers: Mutex::default(),
             port: OnceLock::new(),
+            listeners: OnceLock::new(),
             once: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
@@ -257,7 +278,9 @@ impl Agent {
         let error = |cause: io::Error| ControlError::listen("listen on", address, cause);
         let (listeners, address) = ports::listen(address).map_err(error)?;
         // If it listens twice, its data uses the first port.
-        let _ = self.shared.port.set(SharedPort::new(address));
+        if self.shared.port.set(SharedPort::new(address)).is_ok() {
+            let _first = self.shared.listeners.set(Arc::downgrade(&listeners));
+        }
         Ok(Serving { agent: self.clone(), listeners, access, address, stopping: Arc::default() })
     }
 
@@ -296,7 +319,7 @@ impl Agent {
 #[derive(Debug)]
 pub struct Serving {
     agent: Agent,
-    listeners: Vec<TcpListener>,
+    listeners: Arc<[TcpListener]>,
     access: Access,
     address: SocketAddr,
     stopping: Arc<AtomicBool>,

@@ -22,14 +22,14 @@ const BACKLOG: i32 = 4096;
 ///
 /// Data connections arrive here. On one socket for both families, those of IPv4 would be sockets
 /// of IPv6 with other options.
-pub(super) fn listen(address: SocketAddr) -> io::Result<(Vec<TcpListener>, SocketAddr)> {
+pub(super) fn listen(address: SocketAddr) -> io::Result<(Arc<[TcpListener]>, SocketAddr)> {
     let first = listener(address)?;
     let address = first.local_addr()?;
     let mut listeners = vec![first];
     if address.is_ipv6() && address.ip().is_unspecified() {
         listeners.push(listener((Ipv4Addr::UNSPECIFIED, address.port()).into())?);
     }
-    Ok((listeners, address))
+    Ok((listeners.into(), address))
 }
 
 fn listener(address: SocketAddr) -> io::Result<TcpListener> {
@@ -70,6 +70,7 @@ impl DataPort {
     /// unless another program has that port.
     pub(super) fn open(shared: &Arc<Shared>, address: SocketAddr) -> io::Result<Self> {
         let (listeners, address) = listen(address)?;
+        let of_port = Arc::downgrade(&listeners);
         let port = SharedPort::new(address);
         let without_datagrams = port.open_for_datagrams().err();
         let front = Arc::new(DataOnly { shared: Arc::clone(shared), port: port.clone() });
@@ -80,7 +81,9 @@ impl DataPort {
             let _failed = accept_all(&listeners, &stop, &front);
         })?;
         // Last: from now on trials offer this port.
-        let _first = shared.port.set(port.clone());
+        if shared.port.set(port.clone()).is_ok() {
+            let _first = shared.listeners.set(of_port);
+        }
         Ok(Self { port, address, stopping, accepting: Some(accepting), without_datagrams })
     }
 

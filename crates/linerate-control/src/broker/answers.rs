@@ -186,6 +186,14 @@ impl Work {
                 // Only threads of the agent: any other process would be a way to starve the host.
                 Answer::value(&cpu::let_run_first(self.agent, thread)?)
             }
+            Request::SidebandStatistics { at, patience } => {
+                permits.ncsi(&at.device).map_err(Refused::because)?;
+                let told = linerate_observe::ncsi::statistics_for_another(at, patience);
+                Answer::value(
+                    &told
+                        .map_err(|error| Refused { code: error.errno(), why: error.to_string() })?,
+                )
+            }
             Request::KeepAwake => Answer::descriptor(cpu::awake_request()?),
             Request::Tune(request) => {
                 Answer::value(&self.changes.handle(request, consent).map_err(Refused::because)?)

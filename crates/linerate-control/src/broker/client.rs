@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use linerate_sys::live::{Row, Shape};
 use linerate_sys::perf;
-use linerate_sys::privilege::{AttachedFilter, Helper, LiveParts, SocketOption};
+use linerate_sys::privilege::{AttachedFilter, Helper, LiveParts, Sideband, SocketOption};
 use linerate_sys::xdp::{Match, Placement};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::de::DeserializeOwned;
@@ -161,6 +162,12 @@ impl Helper for Broker {
 
     fn keep_awake(&self) -> io::Result<OwnedFd> {
         self.descriptor(&Request::KeepAwake, &[])
+    }
+
+    fn sideband_statistics(&self, at: &Sideband, patience: Duration) -> io::Result<Vec<u8>> {
+        self.ask(&Request::SidebandStatistics { at: at.clone(), patience }, &[])
+            .map(|(told, _)| told)
+            .map_err(Refused::into_io)
     }
 }
 

@@ -14,11 +14,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use linerate_disk::Synchrony;
 use linerate_sys::live::{Row, Shape};
 use linerate_sys::perf::Counter;
-use linerate_sys::privilege::SocketOption;
+use linerate_sys::privilege::{Sideband, SocketOption};
 use linerate_sys::xdp::Placement;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +71,8 @@ enum Request {
     Counter { counter: Counter, cpu: u32 },
     /// Give a thread of the agent a real-time priority.
     RunFirst { thread: i32 },
+    /// Ask a network controller for its pass-through statistics through the kernel's NC-SI stack.
+    SidebandStatistics { at: Sideband, patience: Duration },
     /// Keep the CPUs from deep sleep while the descriptor in the answer is open.
     KeepAwake,
     /// Read or change settings of the host.

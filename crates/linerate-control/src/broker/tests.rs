@@ -8,11 +8,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use linerate_disk::{Disks, FileLimits, Keeper, Permission, Writable};
 use linerate_load::{Limits, Permits};
 use linerate_sys::live::Shape;
-use linerate_sys::privilege::{Helper, SocketOption};
+use linerate_sys::privilege::{Helper, Sideband, SocketOption};
 use serde_json::{Value, json};
 
 use super::{Broker, BrokerKeeper, Duties, Request, keep};
@@ -68,6 +69,9 @@ fn what_the_policy_does_not_permit_is_refused_by_the_broker_with_the_line_that_w
     }
     let why = broker.packet_socket("lo", NCSI).expect_err("not permitted").to_string();
     assert!(why.contains("over NC-SI") && why.contains("ncsi = [\"lo\"]"), "{why}");
+    let at = Sideband { device: "lo".into(), package: 0, channel: 0 };
+    let why = broker.sideband_statistics(&at, Duration::ZERO).expect_err("not permitted");
+    assert!(why.to_string().contains("ncsi = [\"lo\"]"), "{why}");
     let why = broker.run_first(1).expect_err("not permitted").to_string();
     assert!(why.contains("realtime = true"), "{why}");
     let keeper = BrokerKeeper::begin(Arc::clone(&broker));

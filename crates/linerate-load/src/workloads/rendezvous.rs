@@ -104,7 +104,7 @@ impl Entrance {
 
     /// Opens the agent's port for the `count` connections of this job.
     pub(crate) fn shared(setup: &Setup<'_>, count: u32, device: Option<&str>) -> Option<Self> {
-        let port = setup.shared_port?;
+        let port = setup.shared_port.filter(|port| !port.is_outdated())?;
         let address = port.address_of(setup.local)?;
         let intake = port.expect(setup.secret, count as usize + STRANGERS);
         Some(Self::Shared(intake, address, device.map(str::to_owned)))

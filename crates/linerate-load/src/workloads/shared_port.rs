@@ -14,6 +14,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -51,6 +52,8 @@ pub struct SharedPort(Arc<Shared>);
 struct Shared {
     /// Address of the agent's listener.
     address: SocketAddr,
+    /// Set while its connections begin with buffers that are not the kernel's defaults.
+    outdated: AtomicBool,
     /// Queue of each end that expects connections.
     expected: Mutex<HashMap<Cookie, SyncSender<TcpStream>>>,
     /// Sockets for the first datagrams of flows, while the port is open for datagrams.
@@ -63,8 +66,19 @@ impl SharedPort {
     /// Creates the shared port of an agent that listens on `address`.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
-        let (expected, doors, pairings) = Default::default();
-        Self(Arc::new(Shared { address, expected, doors, pairings }))
+        let (outdated, expected, doors, pairings) = Default::default();
+        Self(Arc::new(Shared { address, outdated, expected, doors, pairings }))
+    }
+
+    /// Says whether the connections of this port begin with buffers of earlier defaults. Jobs then
+    /// listen on ports of their own.
+    pub fn set_outdated(&self, outdated: bool) {
+        self.0.outdated.store(outdated, Ordering::Relaxed);
+    }
+
+    /// Returns whether connections begin with buffers of earlier defaults.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.0.outdated.load(Ordering::Relaxed)
     }
 
     /// Opens the port for datagrams. Call it once, in the process and as the user that runs the

@@ -298,7 +298,10 @@ fn read_cpus(key: &str, value: &Spanned<DeValue<'_>>, problems: &Problems) -> Ve
     })
 }
 
-fn read_setting(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Option<HostSetting> {
+pub(super) fn read_setting(
+    value: &Spanned<DeValue<'_>>,
+    problems: &Problems,
+) -> Option<HostSetting> {
     let fields = Fields::of(value, "a setting", SETTING_KEYS, problems)?;
     let at = fields.name("at", "the endpoint whose host is meant");
     let name = fields.name("name", "what is set");
@@ -309,10 +312,8 @@ fn read_setting(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Option<Hos
     let (at, name, to) = (at?, name?, to?);
     if !HOST_SETTINGS.iter().any(|(known, _)| *known == name) {
         let known: Vec<&str> = HOST_SETTINGS.iter().map(|(known, _)| *known).collect();
-        let problem = Problem::new(
-            Some(fields.span_of("name")),
-            format!("`{name}` is no setting an arm can have"),
-        );
+        let problem =
+            Problem::new(Some(fields.span_of("name")), format!("`{name}` is no setting of a host"));
         let near = nearest(name, known.iter().copied());
         problems.push(problem.expected(format!("one of {}", known.join(", "))).nearest(near));
     }
@@ -497,7 +498,7 @@ mod tests {
                 ("'A'", "both arms are called `A`"),
                 ("form", "unknown key `form` in an arm"),
                 ("[]", "`to_cpus` is a list"),
-                ("'net.ipv4.tcp_rmen'", "`net.ipv4.tcp_rmen` is no setting an arm can have"),
+                ("'net.ipv4.tcp_rmen'", "`net.ipv4.tcp_rmen` is no setting of a host"),
             ]
         );
         let (_, problems) =

@@ -28,7 +28,9 @@ use crate::{
 /// # Errors
 /// Every endpoint or axis that does not fit.
 pub fn expand(plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Vec<ExpandError>> {
-    let mut errors = Vec::new();
+    let places =
+        plan.settings.iter().map(|(setting, span)| (setting.at.as_str(), Some(span.clone())));
+    let mut errors: Vec<ExpandError> = unknown(testbed, places).collect();
     for sweep in &plan.sweeps {
         // All sweeps are checked before the first is expanded, so one run reports every mistake.
         check(sweep, testbed, &mut errors);
@@ -385,18 +387,24 @@ fn too_few_cpus<'a>(
         .find(|endpoint| (endpoint.cpus.len() as u64) < n_cpus)
 }
 
+/// Every endpoint of `named` that `testbed` does not have.
+fn unknown<'a>(
+    testbed: &Testbed,
+    named: impl Iterator<Item = (&'a str, Option<Range<usize>>)>,
+) -> impl Iterator<Item = ExpandError> {
+    let missing = named.filter(|(name, _)| testbed.endpoint(name).is_none());
+    missing.map(|(name, span)| {
+        let known = testbed.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
+        ExpandError::UnknownEndpoint { endpoint: name.to_owned(), known, span }
+    })
+}
+
 /// Every endpoint and axis of `sweep` that does not fit `testbed`.
 fn check(sweep: &Sweep, testbed: &Testbed, errors: &mut Vec<ExpandError>) {
     let before = errors.len();
     errors.extend(bad_axes(sweep));
     let named = endpoints_named(sweep);
-    let known = || testbed.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
-    errors.extend(named.iter().filter(|(name, _)| testbed.endpoint(name).is_none()).map(
-        |(name, span)| {
-            let (sweep, endpoint) = (sweep.name.clone(), (*name).to_owned());
-            ExpandError::UnknownEndpoint { sweep, endpoint, known: known(), span: span.clone() }
-        },
-    ));
+    errors.extend(unknown(testbed, named.iter().cloned()));
     let cpus = sweep.axes.iter().find(|axis| axis.path == "cpus");
     // With an unknown endpoint, a message about its CPUs would mislead.
     if let (Some(cpus), true) = (cpus, before == errors.len()) {

@@ -21,14 +21,14 @@ pub use draft::{Draft, DraftArm, DraftCampaign, DraftCompare, DraftJob, DraftSwe
 pub use expand::{endpoints_named, expand, left_out};
 pub use parse::{MAX_TRIALS, parse, read};
 pub use search::{LoadLimit, SearchPlan};
-pub use set::{apply_set, parameter};
+pub use set::{apply_set, parameter, without_sweeps};
 pub use together::Together;
 
 use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::{Background, Nanos, Params, Problem, Ratio, Until, Warmup, nearest};
+use crate::{Background, HostSetting, Nanos, Params, Problem, Ratio, Until, Warmup, nearest};
 
 /// A plan as read.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,9 @@ pub struct Plan {
     pub order: Order,
     /// Seed of everything random.
     pub seed: u64,
+    /// Settings made at hosts before the first trial, which hold until the last, and where they
+    /// stand in the text.
+    pub settings: Vec<(HostSetting, Range<usize>)>,
     /// The sweeps.
     pub sweeps: Vec<Sweep>,
 }
@@ -172,11 +175,9 @@ pub struct Axis {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpandError {
     /// A job names an endpoint the testbed does not have.
-    #[error("sweep `{sweep}` names endpoint `{endpoint}`, which the testbed does not have (it has \
-        {})", known.join(", "))]
+    #[error("the plan names endpoint `{endpoint}`, which the testbed does not have (it has {})",
+        known.join(", "))]
     UnknownEndpoint {
-        /// The sweep.
-        sweep: String,
         /// The name.
         endpoint: String,
         /// The names there are.

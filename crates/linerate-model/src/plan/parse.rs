@@ -12,6 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::axis::axes;
+use super::compare::read_setting;
 use super::fields::{Fields, Problems, wrong_type};
 use super::search::search;
 use super::value::json;
@@ -41,7 +42,7 @@ const MAX_SPAN: Nanos = Nanos::from_secs(30 * 24 * 3600);
 const MAX_INTERVALS: u64 = 10_000_000;
 
 /// Known keys of `[campaign]`.
-pub(super) const CAMPAIGN_KEYS: &[&str] = &["name", "repeats", "order", "seed"];
+pub(super) const CAMPAIGN_KEYS: &[&str] = &["name", "repeats", "order", "seed", "settings"];
 /// Known keys of `[[sweep]]`.
 pub(super) const SWEEP_KEYS: &[&str] = &[
     "name", "duration", "warmup", "drain", "rest", "interval", "job", "axis", "compare",
@@ -149,6 +150,7 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &Problems) ->
         until: None,
         order: Order::Interleaved,
         seed: DEFAULT_SEED,
+        settings: Vec::new(),
         sweeps: Vec::new(),
     };
     match fields.get("campaign") {
@@ -235,6 +237,9 @@ fn lower_campaign(value: &Spanned<DeValue<'_>>, plan: &mut Plan, problems: &Prob
                 Problem::new(Some(fields.span_of("order")), format!("`order` is \"{other}\""));
             problems.push(problem.expected(expected).nearest(nearest(other, ORDERS)));
         }
+    }
+    for value in fields.tables("settings") {
+        plan.settings.extend(read_setting(value, problems).map(|setting| (setting, value.span())));
     }
 }
 

@@ -29,9 +29,7 @@ use crate::{Problem, nearest};
 pub fn apply_set(text: &str, assignment: &str) -> Result<String, Problem> {
     // The text is changed as a table and not by its lines, so that the key may be written in any
     // form of TOML.
-    let mut plan: Table = toml::from_str(text).map_err(|error: toml::de::Error| {
-        Problem::new(error.span(), format!("the plan is not TOML: {}", error.message()))
-    })?;
+    let mut plan = table(text)?;
     let problem = |cause: String| Problem::new(None, format!("--set {assignment}: {cause}"));
     let (key, value) = assignment.split_once('=').ok_or_else(|| {
         problem("there is no `=`".to_owned())
@@ -81,6 +79,24 @@ pub fn apply_set(text: &str, assignment: &str) -> Result<String, Problem> {
             .expected("a job that is there, numbered from 0"));
     }
     Ok(plan.to_string())
+}
+
+/// The plan `text` without the sweeps called `names`, as new TOML.
+///
+/// # Errors
+/// If the text is not TOML.
+pub fn without_sweeps(text: &str, names: &[String]) -> Result<String, Problem> {
+    let mut plan = table(text)?;
+    if let Some(sweeps) = plan.get_mut("sweep").and_then(Value::as_array_mut) {
+        sweeps.retain(|sweep| !names.iter().any(|name| name == name_of(sweep)));
+    }
+    Ok(plan.to_string())
+}
+
+fn table(text: &str) -> Result<Table, Problem> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        Problem::new(error.span(), format!("the plan is not TOML: {}", error.message()))
+    })
 }
 
 /// The parameter that `assignment` (`KEY=VALUE`) sets: the value is TOML, and what is not TOML or

@@ -17,4 +17,5 @@ mod transport;
 pub use controller::{Controller, FoundChannel, survey};
 pub use exchange::{Address, Exchange, Failure, Reply, Step, Strays};
 pub(crate) use stack::Repeated;
+pub use stack::statistics_for_another;
 pub use transport::{Beside, Ownership, Preference, Transport, Why, choose, ownership};

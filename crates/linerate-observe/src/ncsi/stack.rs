@@ -11,6 +11,7 @@ use linerate_packet::ncsi::{Answer, Command, Outcome};
 use linerate_sys::SysError;
 use linerate_sys::netlink::{Family, GenericSocket};
 use linerate_sys::packet::interface_index;
+use linerate_sys::privilege::{self, Sideband};
 use rustix::io::Errno;
 
 use super::exchange::{Address, Failure, Reply, Strays};
@@ -60,34 +61,37 @@ impl Stack {
     }
 }
 
-/// One command to one channel, asked again and again: its message is made once.
+/// Question for the pass-through statistics of one channel, asked again and again: its message is
+/// made once.
 #[derive(Debug)]
 pub(crate) struct Repeated {
     stack: Stack,
-    address: Address,
-    kind: u8,
+    at: Sideband,
     request: Vec<u8>,
+    asks: Asks,
+}
+
+/// Process that asks: the kernel takes commands from one with CAP_NET_ADMIN only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    Here,
+    Helper,
 }
 
 impl Repeated {
-    /// Prepares `command` for `address` behind the interface called `device`, which the stack owns.
-    pub(crate) fn open(
-        device: &str,
-        address: Address,
-        command: &Command,
-    ) -> Result<Self, SysError> {
-        let stack = Stack::open(device)?;
-        let request = kernel::to_send(stack.interface, address, command);
-        Ok(Self { stack, address, kind: command.kind(), request })
+    /// Prepares the question for the channel `at`, whose interface the stack owns.
+    pub(crate) fn open(at: Sideband) -> Result<Self, SysError> {
+        let stack = Stack::open(&at.device)?;
+        let request = kernel::to_send(stack.interface, address(&at), &QUESTION);
+        Ok(Self { stack, at, request, asks: Asks::Here })
     }
 
     /// Asks once, and waits at most `patience`; `None` if no answer came. Allocates only for an
-    /// error.
+    /// error, unless the helper asks.
     pub(crate) fn ask(&mut self, patience: Duration) -> Result<Option<Answer>, SysError> {
-        let Self { stack, address, kind, request } = self;
         let mut answer = None;
-        let visit = |attributes: &[u8]| answer = answered(*address, *kind, attributes);
-        stack.socket.look(&stack.family, kernel::SEND_COMMAND, request, patience, visit)?;
+        let at = address(&self.at);
+        self.look(patience, |attributes| answer = answered(at, attributes))?;
         Ok(answer)
     }
 
@@ -95,14 +99,55 @@ impl Repeated {
     pub(crate) fn ask_first(&mut self) -> Result<Result<Option<Answer>, Failure>, SysError> {
         match self.ask(PATIENCE) {
             Ok(answer) => Ok(Ok(answer)),
-            Err(error) => withheld(self.kind, error).map(Err),
+            Err(error) => withheld(QUESTION.kind(), error).map(Err),
         }
+    }
+
+    /// Visits the attributes of the kernel's answer.
+    fn look(&mut self, patience: Duration, mut visit: impl FnMut(&[u8])) -> Result<(), SysError> {
+        let Self { stack, at, request, asks } = self;
+        if *asks == Asks::Here {
+            let (family, command) = (&stack.family, kernel::SEND_COMMAND);
+            match stack.socket.look(family, command, request, patience, &mut visit) {
+                Err(error) if error.is_refused() => {}
+                told => return told.map(drop),
+            }
+        }
+        let Some(told) = privilege::sideband_statistics(at, patience) else {
+            let cause = Errno::PERM;
+            return Err(SysError::new("ask through the NC-SI stack of", &at.device, cause));
+        };
+        *asks = Asks::Helper;
+        let told = told.map_err(|cause| {
+            SysError::new("ask the broker for statistics of", at.device.clone(), cause)
+        })?;
+        visit(&told);
+        Ok(())
     }
 }
 
+/// Asks for the pass-through statistics of `at` once, for a process that may not. Returns the
+/// attributes of the kernel's answer; none if none came.
+///
+/// # Errors
+/// If the stack does not own the interface, or the kernel refuses.
+pub fn statistics_for_another(at: Sideband, patience: Duration) -> Result<Vec<u8>, SysError> {
+    let mut attributes = Vec::new();
+    let visit = |told: &[u8]| attributes = told.to_vec();
+    Repeated::open(at)?.look(patience.min(PATIENCE), visit)?;
+    Ok(attributes)
+}
+
+const QUESTION: Command = Command::GetPassThroughStatistics;
+
+const fn address(at: &Sideband) -> Address {
+    Address { package: at.package, channel: at.channel }
+}
+
 /// Returns the completed answer in the attributes that the kernel sent.
-fn answered(address: Address, kind: u8, attributes: &[u8]) -> Option<Answer> {
-    let (outcome, _, answer) = kernel::answer(address, kind, kernel::packet(attributes)?)?;
+fn answered(address: Address, attributes: &[u8]) -> Option<Answer> {
+    let packet = kernel::packet(attributes)?;
+    let (outcome, _, answer) = kernel::answer(address, QUESTION.kind(), packet)?;
     (outcome == Outcome::Completed).then_some(answer)
 }
 
@@ -255,17 +300,16 @@ mod tests {
 
     #[test]
     fn a_repeated_question_takes_its_own_completed_answer_and_nothing_else() {
-        let kind = Command::GetPassThroughStatistics.kind();
         let mut counted = vec![0; 48];
         // Counter 7 of the standard: drops of what came from the network.
         counted[35] = 9;
-        let read = answered(CHANNEL, kind, &handed_over(0x9a, &counted));
+        let read = answered(CHANNEL, &handed_over(0x9a, &counted));
         let Some(Answer::PassThroughStatistics(read)) = read else { panic!("{read:?}") };
         assert_eq!(read.counters[6], Some(9));
         let refused = handed_over(0x9a, &[0, 1, 0, 1]);
-        assert_eq!(answered(CHANNEL, kind, &refused), None, "a refusal");
-        assert_eq!(answered(CHANNEL, kind, &kernel::of_interface(5)), None, "the kernel gave up");
+        assert_eq!(answered(CHANNEL, &refused), None, "a refusal");
+        assert_eq!(answered(CHANNEL, &kernel::of_interface(5)), None, "the kernel gave up");
         let other = Address { package: 0, channel: 1 };
-        assert_eq!(answered(other, kind, &handed_over(0x9a, &counted)), None, "another channel");
+        assert_eq!(answered(other, &handed_over(0x9a, &counted)), None, "another channel");
     }
 }

@@ -3,8 +3,8 @@
 //! reading. `rx` comes from the network, `tx` from this host.
 //!
 //! The sampler reads only interfaces that a testbed names. Where the kernel's own NC-SI stack owns
-//! the interface, it asks through that, over generic netlink (CAP_NET_ADMIN), the channel that the
-//! kernel uses; elsewhere it asks the first channel in raw frames. A controller must answer within
+//! the interface, it asks through that, over generic netlink (CAP_NET_ADMIN; an agent's broker asks
+//! for it), the channel that the kernel uses; elsewhere it asks the first channel in raw frames. A controller must answer within
 //! 50 ms. In raw frames a reading waits 5 ms and uses a later answer for the next reading; through
 //! the stack it waits the 50 ms, and asks a silent channel less often. The size of the receive
 //! buffer (Get Capabilities) is requested once, when the sampler is opened, and recorded as
@@ -20,10 +20,10 @@ use linerate_packet::ncsi::{
     Answer, Capabilities, Checksum, Command, Letter, PassThroughStatistics,
 };
 use linerate_sys::packet::{PacketSocket, wait};
-use linerate_sys::privilege;
+use linerate_sys::privilege::{self, Sideband};
 
 use crate::ncsi::kernel::Package;
-use crate::ncsi::{Address, Ownership, Repeated, ownership};
+use crate::ncsi::{Ownership, Repeated, ownership};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
 const ETHERTYPE: u16 = 0x88f8;
@@ -114,14 +114,13 @@ struct Stacked {
 impl Stacked {
     /// Opens the stack, which owns `device`, and asks once.
     fn open(device: &str, packages: &[Package]) -> Result<Self, Unavailable> {
-        let address = in_use(packages).ok_or_else(|| {
+        let at = in_use(device, packages).ok_or_else(|| {
             Unavailable(format!(
                 "the kernel's NC-SI stack owns {device} and knows no channel (it searches when \
                     the interface comes up)"
             ))
         })?;
-        let mut question = Repeated::open(device, address, &Command::GetPassThroughStatistics)
-            .map_err(|error| refused(device, error))?;
+        let mut question = Repeated::open(at).map_err(|error| refused(device, error))?;
         match question.ask_first().map_err(|error| refused(device, error))? {
             Err(failure) => Err(refused(device, failure)),
             Ok(None) => Err(refused(device, "no answer")),
@@ -148,15 +147,16 @@ fn refused(device: &str, why: impl std::fmt::Display) -> Unavailable {
 }
 
 /// Returns the channel that the kernel's traffic goes through, or the first one.
-fn in_use(packages: &[Package]) -> Option<Address> {
+fn in_use(device: &str, packages: &[Package]) -> Option<Sideband> {
     let mut first = None;
     for package in packages {
         for channel in &package.channels {
-            let address = Address { package: package.number, channel: channel.number };
+            let (package, number) = (package.number, channel.number);
+            let at = || Sideband { device: device.to_owned(), package, channel: number };
             if channel.active {
-                return Some(address);
+                return Some(at());
             }
-            first = first.or(Some(address));
+            first = first.or_else(|| Some(at()));
         }
     }
     first
@@ -339,7 +339,8 @@ mod tests {
             let channels = (0..).zip(actives.iter().copied()).map(channel).collect();
             Package { number, forced: false, channels }
         };
-        let read = |packages: &[Package]| in_use(packages).map(|at| (at.package, at.channel));
+        let read =
+            |packages: &[Package]| in_use("eth0", packages).map(|at| (at.package, at.channel));
         let active = [package(0, &[false, false]), package(2, &[false, true])];
         assert_eq!(read(&active), Some((2, 1)));
         assert_eq!(read(&[package(0, &[]), package(1, &[false])]), Some((1, 0)));

@@ -129,31 +129,42 @@ fn carry_out(
     out: &Path,
     global: Global,
 ) -> Result<Ended, Failure> {
-    let Step { name, plan, lab, quick: changes } = step;
+    let Step { name, plan, lab, quick: changes, .. } = step;
     if !args.step.is_empty() && !args.step.iter().any(|wanted| wanted == name) {
         return Ok(Ended::LeftOut);
     }
     let changes: &[&str] = if args.quick { changes } else { &[] };
-    let set: Vec<String> =
+    let mut set: Vec<String> =
         changes.iter().map(|text| (*text).to_owned()).chain(args.set.iter().cloned()).collect();
-    let (found, plan) = checks::read(plan, &set)?;
-    let place = match args.hosts() {
+    let (found, plan, place) = match args.hosts() {
         None => {
             // Where a lab needs a user namespace, this program starts again inside it: before it
             // prints.
             sandbox::enter()?;
-            Place { lab: Some((*lab).to_owned()), ..Place::default() }
+            let (found, plan) = checks::read(plan, &set)?;
+            (found, plan, Place { lab: Some((*lab).to_owned()), ..Place::default() })
         }
         Some(hosts) => {
             let testbed = testbeds::outline(&hosts)?.testbed;
-            let mut named = checks::endpoints(&plan);
-            named.retain(|name| testbed.endpoint(name).is_none());
-            if !named.is_empty() {
-                // Its shapes are not judged, which the report shows; the others are worth having.
-                eprintln!("{name}: left out, the hosts have no endpoints {}", named.join(", "));
+            let endpoints: Vec<&str> =
+                testbed.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
+            // Shapes that are not judged show in the report; the others are worth having.
+            let Some(settings) = step.for_hosts(&endpoints) else {
+                eprintln!("{name}: left out, it differs from another campaign by its lab only");
+                return Ok(Ended::LeftOut);
+            };
+            set.extend(settings);
+            let (found, plan, lacking) = checks::read_fitting(plan, &set, &testbed)?;
+            if !lacking.is_empty() {
+                let lacking = lacking.join(", ");
+                eprintln!(
+                    "{name}: left out where it needs endpoints that are not there: {lacking}"
+                );
+            }
+            if plan.sweeps.is_empty() {
                 return Ok(Ended::LeftOut);
             }
-            hosts
+            (found, plan, hosts)
         }
     };
     if !global.quiet {

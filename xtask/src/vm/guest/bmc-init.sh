@@ -9,9 +9,9 @@ while read -r module; do
   insmod "/modules/$module" || echo "vm: insmod $module failed"
 done < /modules/order
 ifconfig lo 127.0.0.1 up
-address=198.18.0.2
-grep -q slirp /proc/cmdline && address=10.0.2.15
-ifconfig eth0 "$address" netmask 255.255.255.0 up
+for word in $(cat /proc/cmdline); do
+  [ "${word%%=*}" = address ] && ifconfig eth0 "${word#*=}" netmask 255.255.255.0 up
+done
 chmod 755 /www/cgi-bin/run
 echo "vm: $(uname -r), $(cut -d' ' -f1 /proc/uptime) s after the start of the kernel"
 httpd -p 80 -h /www

@@ -4,7 +4,8 @@
 # drops NC-SI frames (their source is the broadcast address).
 [ -n "$LAB$APART" ] || exec env APART=1 unshare --net bash "$0"
 . "$GUEST/checks.sh"
-export NAME=bmc
+PATH=$(dirname "$LINERATE"):$PATH
+export PATH NAME=bmc
 [ -n "$LAB" ] && NAME=$(grep -m 1 "^name = " "$LAB" | cut -d "\"" -f 2)
 work=$(mktemp -d)
 cd "$work" || exit
@@ -40,7 +41,6 @@ arguments=(-M tacoma-bmc -display none -no-reboot -serial stdio -monitor none -k
   -dtb "$FOLDER/board.dtb" -initrd "$FOLDER/initrd")
 append="console=ttyS4,115200n8 rdinit=/init panic=-1 quiet loglevel=4"
 if [ -n "$LAB" ]; then
-  export BMC=http://198.18.0.2
   "$LINERATE" lab up "$LAB" > lab.log 2>&1 &
   lab=$!
   until grep -q "runs a command there" lab.log; do
@@ -48,6 +48,9 @@ if [ -n "$LAB" ]; then
     sleep 0.1
   done
   sideband=$(on bmc ls /sys/class/net | grep -v '^lo$')
+  # The BMC takes the address of the host that it replaces.
+  ADDRESS=$(on bmc ip -j -4 address show "$sideband" | jq -r '.[0].addr_info[0].local')
+  export ADDRESS BMC=http://$ADDRESS
   on bmc ip address flush dev "$sideband"
   on bmc ip tuntap add bmc mode tap
   for end in "$sideband bmc" "bmc $sideband"; do
@@ -59,13 +62,13 @@ if [ -n "$LAB" ]; then
   done
   nic=tap,ifname=bmc,script=no,downscript=no,mac=52:54:00:12:34:56
   # Not by `on`: the process that is killed at the end would be a shell.
-  "$LINERATE" lab exec "$NAME" bmc qemu-system-arm "${arguments[@]}" -append "$append" \
-    -nic "$nic" < /dev/null &
+  "$LINERATE" lab exec "$NAME" bmc qemu-system-arm "${arguments[@]}" \
+    -append "$append address=$ADDRESS" -nic "$nic" < /dev/null &
 else
   # Any free port would do; other programs are kept away by a network of its own.
   export BMC=http://127.0.0.1:8080
   ip link set lo up
-  qemu-system-arm "${arguments[@]}" -append "$append slirp" \
+  qemu-system-arm "${arguments[@]}" -append "$append address=10.0.2.15" \
     -nic user,hostfwd=tcp:127.0.0.1:8080-:80 < /dev/null &
 fi
 machine=$!
@@ -105,6 +108,27 @@ case $LAB in
   ;;
 esac
 
+check pair '
+  # The stack takes commands from a process with CAP_NET_ADMIN only: the broker of the agent asks.
+  bmc "echo ncsi = [\\\"eth0\\\"] > /tmp/policy
+    (linerate agent --pair --policy /tmp/policy --allow-tune eth0 --allow-tune host \
+      > /tmp/agent 2>&1 &)"
+  until bmc "cat /tmp/agent" | grep -oE -m 1 "^[0-9A-Z]{5}(-[0-9A-Z]+)+" > token; do sleep 1; done
+  on a "$LINERATE" to $ADDRESS --token - -t 2 --plain < token'
+case $LAB in
+*paper*)
+  check tables '
+    # Each cell of the paper with this BMC, with its own windows and with those of the paper.
+    status=0
+    on a "$LINERATE" reproduce intel-ncsi --testbed "$GUEST/bmc-paper-testbed.toml" --quick \
+      --step tables-default --step tables-tuned --out paper --json > paper.json || status=$?
+    cp -r paper paper.json "$OUT"
+    [ "$status" -le 1 ] || expect "exit code" "$status" 1' 900
+  echo "ended 0" >> "$OUT/checks"
+  exit
+  ;;
+esac
+
 # dropped: frames from the network that the controller dropped, as the kernel of the BMC reads them.
 dropped() { ncsi stats | jq .answers.pass_through_statistics.rx_packets_dropped; }
 # arrived: datagrams that reached the kernel of the BMC; nobody listens there.
@@ -118,18 +142,11 @@ check capabilities '
 check burst '
   # Every datagram of a burst arrives at the kernel, or the controller counts it as dropped.
   before=$(($(dropped) + $(arrived)))
-  on a python3 "$GUEST/burst.py" 198.18.0.2 60
+  on a python3 "$GUEST/burst.py" $ADDRESS 60
   sleep 1
   after=$(($(dropped) + $(arrived)))
   expect "datagrams that have a fate" $((after - before)) 60
   at_least "dropped ones" "$(dropped)" 1'
-check pair '
-  # The stack takes commands from a process with CAP_NET_ADMIN only.
-  bmc "echo ncsi = [\\\"eth0\\\"] > /tmp/policy; echo separate = false >> /tmp/policy
-    (linerate agent --pair --policy /tmp/policy --allow-tune eth0 --allow-tune host \
-      > /tmp/agent 2>&1 &)"
-  until bmc "cat /tmp/agent" | grep -oE -m 1 "^[0-9A-Z]{5}(-[0-9A-Z]+)+" > token; do sleep 1; done
-  on a "$LINERATE" to 198.18.0.2 --token - -t 2 --plain < token'
 check located '
   on a "$LINERATE" run "$GUEST/bmc-loads.toml" --testbed "$GUEST/bmc-testbed.toml" --json > run.json
   jq ".points[] | { sweep, validity, why, loss: .jobs[0].loss }" run.json
@@ -141,7 +158,7 @@ check located '
   expect "without a place" "$(jq .unexplained loss.json)" 0'
 check tune-window '
   status=0
-  on a "$LINERATE" tune window --to 198.18.0.2 --interface eth0 --ncsi eth0 --quick --yes --json \
+  on a "$LINERATE" tune window --to $ADDRESS --interface eth0 --ncsi eth0 --quick --yes --json \
     --out tuned > tuned.json || status=$?
   cp tuned.json "$OUT"
   [ "$status" -le 1 ] || expect "exit code" "$status" 1

@@ -25,9 +25,16 @@ const GROWTH: f64 = 2.0;
 const CONSOLES: [&str; 2] = ["a", "b"];
 const BMCS: [&str; 2] = ["bmc1", "bmc2"];
 
-/// Returns each console with each controller.
-fn pairs() -> impl Iterator<Item = [&'static str; 2]> {
-    CONSOLES.iter().flat_map(|console| BMCS.map(|bmc| [*console, bmc]))
+/// Returns `of` each console and controller that were measured; real hosts may lack some. `None` if
+/// one of them has no figure, or none was measured.
+fn of_pairs(default: &Study, of: impl Fn(&str, &str) -> Option<f64>) -> Option<Vec<f64>> {
+    let pairs = CONSOLES.iter().flat_map(|console| BMCS.map(|bmc| [*console, bmc]));
+    let is_measured = |[console, bmc]: &[&str; 2]| {
+        only(default, &format!("{console} {bmc} uni net2bmc")).is_some()
+    };
+    let all: Option<Vec<f64>> =
+        pairs.filter(is_measured).map(|[console, bmc]| of(console, bmc)).collect();
+    all.filter(|all| !all.is_empty())
 }
 
 /// Returns all shapes.
@@ -144,13 +151,12 @@ fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
 fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
     let claim = "V1.6 (hard): with the small window a single stream does not overrun the \
         controller, which drops nothing";
-    fn cells() -> impl Iterator<Item = String> {
-        pairs().map(|[console, bmc]| format!("{console} {bmc} uni net2bmc"))
-    }
-    let all = |metric, direction| -> Option<Vec<f64>> {
-        cells().map(|name| value(studies.tuned, &name, metric, direction)).collect()
+    let most = |metric, direction| {
+        let all = of_pairs(studies.default, |console, bmc| {
+            value(studies.tuned, &format!("{console} {bmc} uni net2bmc"), metric, direction)
+        });
+        Some(all?.into_iter().fold(0.0, f64::max))
     };
-    let most = |metric, direction| Some(all(metric, direction)?.into_iter().fold(0.0, f64::max));
     let worst = most(metric::RETRANSMIT_RATIO, Direction::Tx)
         .zip(most(metric::CONTROLLER_DROPPED, Direction::Sum));
     let found = worst.map(|(again, dropped)| {
@@ -188,16 +194,14 @@ fn steadier(studies: &IntelStudies<'_>) -> Shape {
     const SECONDS: usize = 10;
     let claim =
         "V1.6: the small window halves the variation between seconds (coefficient of variation)";
-    fn spread(study: &Study) -> Option<f64> {
-        let spreads: Option<Vec<f64>> = pairs()
-            .map(|[console, bmc]| {
-                let name = format!("{console} {bmc} uni net2bmc");
-                let seconds = tables::seconds(only(study, &name)?, DataDirection::ToBmc);
-                if seconds.len() < SECONDS { None } else { coefficient_of_variation(&seconds) }
-            })
-            .collect();
-        spreads.and_then(|spreads| median(&spreads))
-    }
+    let spread = |study: &Study| {
+        let spreads = of_pairs(studies.default, |console, bmc| {
+            let name = format!("{console} {bmc} uni net2bmc");
+            let seconds = tables::seconds(only(study, &name)?, DataDirection::ToBmc);
+            if seconds.len() < SECONDS { None } else { coefficient_of_variation(&seconds) }
+        });
+        median(&spreads?)
+    };
     let found = spread(studies.default).zip(spread(studies.tuned)).map(|(default, tuned)| {
         let measured = format!("median over consoles and controllers: {default:.3} to {tuned:.3}");
         (measured, tuned <= default / 2.0)
@@ -207,14 +211,13 @@ fn steadier(studies: &IntelStudies<'_>) -> Shape {
 
 fn to_network(default: &Study) -> Shape {
     let claim = "V1.7: the sending rate of a BMC does not depend on the receiver, within 5 %";
-    let pairs: Option<Vec<f64>> = BMCS
-        .iter()
-        .map(|bmc| {
-            let of = |console| cell(default, console, bmc, "uni", DataDirection::ToNetwork);
-            Some(of("a")? / of("b")? - 1.0)
-        })
-        .collect();
-    let worst = pairs.map(|pairs| pairs.into_iter().map(f64::abs).fold(0.0, f64::max));
+    // Each pair is compared with the same controller's other console.
+    let differences = of_pairs(default, |console, bmc| {
+        let of = |console| cell(default, console, bmc, "uni", DataDirection::ToNetwork);
+        let other = if console == "a" { "b" } else { "a" };
+        Some((of(console)? / of(other)? - 1.0).abs())
+    });
+    let worst = differences.map(|all| all.into_iter().fold(0.0, f64::max));
     let found = worst.map(|worst| (format!("at most {:.2} % apart", worst * 100.0), worst <= 0.05));
     judged("V1.7a", claim, found, "a cell has no figure")
 }
@@ -259,10 +262,9 @@ fn cpu_share(study: &Study) -> Shape {
     shape("V1.7b", claim, measured, Some(in_proportion))
 }
 
-/// Returns the worst of a ratio over consoles and controllers.
-fn worst(of: impl Fn(&str, &str) -> Option<f64>) -> Option<f64> {
-    let all: Option<Vec<f64>> = pairs().map(|[console, bmc]| of(console, bmc)).collect();
-    Some(all?.into_iter().fold(f64::INFINITY, f64::min))
+/// Returns the worst of a ratio over the consoles and controllers of `study`.
+fn worst(study: &Study, of: impl Fn(&str, &str) -> Option<f64>) -> Option<f64> {
+    Some(of_pairs(study, of)?.into_iter().fold(f64::INFINITY, f64::min))
 }
 
 fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
@@ -274,12 +276,12 @@ fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
     let percent = |share: f64| format!("{:.0} % at worst", share * 100.0);
     let claim = "V1.8: data from the BMC keeps 90 % of its rate while data goes in the other \
         direction (E1.c: the paper states the opposite)";
-    let share = worst(against(default, DataDirection::ToNetwork));
+    let share = worst(default, against(default, DataDirection::ToNetwork));
     let found = share.map(|share| (percent(share), share >= 0.9));
     let mut shapes = vec![judged("V1.8a", claim, found, "a cell has no figure")];
     let claim = "V1.8: data to the BMC falls to less than half while data goes in the other \
         direction (paper: 0.14 and 0.54)";
-    let collapse = worst(move |console, bmc| {
+    let collapse = worst(default, move |console, bmc| {
         // The smallest of the negative shares is the largest share: the best pair must collapse
         // too.
         against(default, DataDirection::ToBmc)(console, bmc).map(|share| -share)
@@ -288,7 +290,7 @@ fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
     shapes.push(judged("V1.8b", claim, found, "a cell has no figure"));
     let claim = "V1.8: with data in the other direction too, the small window makes data to the \
         BMC at least 2.6 times as fast (half the smaller of the paper's gains, 5.2 and 7.4)";
-    let gain = worst(|console, bmc| {
+    let gain = worst(default, |console, bmc| {
         let of = |study| cell(study, console, bmc, "bidi", DataDirection::ToBmc);
         Some(of(tuned)? / of(default)?)
     });
