@@ -4,7 +4,9 @@
 //! names of its namespaces are private to that process, so that the kernel frees them however the
 //! process ends: by SIGKILL, or with its whole PID namespace. Other commands find it by an abstract
 //! Unix socket (unix(7)) that it listens on, which ends with it too. The socket is also the claim
-//! to the name: of two processes that build a lab of one name, one is refused.
+//! to the name: of two processes that build a lab of one name, one is refused. A command of root
+//! may write an order there, one line, and reads the answer: nothing if it was carried out, or why
+//! not.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,8 +15,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use linerate_sys::socket::peer;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::Failure;
@@ -26,6 +29,10 @@ const SOCKETS: &str = "linerate-lab-";
 const LISTED: &str = "/proc/net/unix";
 /// Commands that may look for a lab at the same moment.
 const BACKLOG: i32 = 128;
+/// Longest order or answer, bytes.
+const LONGEST: usize = 512;
+/// Longest time that a process takes for an order.
+const ANSWERED_WITHIN: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 /// A process that was killed has let go of its sockets within this.
 const FREED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -69,12 +76,30 @@ impl Claim {
         }
     }
 
-    /// Accepts commands that look for the lab, and forgets those that have ended.
-    pub fn answer(&mut self) {
-        self.seekers.retain(is_open);
+    /// Accepts commands that look for the lab, forgets those that have ended, and answers orders
+    /// with what `carry_out` returns.
+    pub fn answer(&mut self, mut carry_out: impl FnMut(&str) -> Result<(), String>) {
         while let Ok(seeker) = rustix::net::accept(&self.socket) {
             self.seekers.push(seeker);
         }
+        self.seekers.retain(|seeker| {
+            let mut order = [0; LONGEST];
+            let length = match rustix::net::recv(seeker, &mut order, RecvFlags::DONTWAIT) {
+                Err(Errno::AGAIN) => return true,
+                Ok((_, length @ 1..)) => length,
+                _ => return false,
+            };
+            let carried_out = match peer(seeker) {
+                Ok(peer) if peer.user == 0 => {
+                    carry_out(String::from_utf8_lossy(&order[..length]).trim_end())
+                }
+                _ => Err("labs are root's".to_owned()),
+            };
+            let answer = format!("{}\n", carried_out.err().unwrap_or_default());
+            // A command that has gone needs no answer.
+            let _gone = rustix::net::send(seeker, answer.as_bytes(), SendFlags::NOSIGNAL);
+            true
+        });
     }
 }
 
@@ -135,6 +160,30 @@ impl Maker {
         Ok(pidfd_send_signal(&process, Signal::TERM)?)
     }
 
+    /// Gives the process an order and waits until it has been carried out.
+    ///
+    /// # Errors
+    /// Why it was not.
+    pub fn order(&self, order: &str) -> Result<(), String> {
+        let sent = format!("{order}\n");
+        let mut answer = [0; LONGEST];
+        let read = rustix::net::send(&self.connection, sent.as_bytes(), SendFlags::NOSIGNAL)
+            .and_then(|_| {
+                let mut readable = [PollFd::new(&self.connection, PollFlags::IN)];
+                poll(&mut readable, Some(&ANSWERED_WITHIN))?;
+                rustix::net::recv(&self.connection, &mut answer, RecvFlags::DONTWAIT)
+            });
+        match read {
+            Ok((_, length @ 1..)) => {
+                let why = String::from_utf8_lossy(&answer[..length]).trim_end().to_owned();
+                if why.is_empty() { Ok(()) } else { Err(why) }
+            }
+            Ok(_) => Err("its process has ended".to_owned()),
+            Err(Errno::AGAIN) => Err("its process does not answer".to_owned()),
+            Err(cause) => Err(io::Error::from(cause).to_string()),
+        }
+    }
+
     /// Returns the folder with the names of its namespaces, as the process sees it.
     pub fn names(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root/run/netns", self.pid))
@@ -158,7 +207,7 @@ fn labs_in(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Returns whether the other end of `connection` is there. Nothing is ever written on it.
+/// Returns whether the other end of `connection` is there, of which no answer is awaited.
 fn is_open(connection: &OwnedFd) -> bool {
     matches!(rustix::net::recv(connection, &mut [0; 1], RecvFlags::DONTWAIT), Err(Errno::AGAIN))
 }
@@ -197,8 +246,23 @@ mod tests {
         assert!(carried().contains(&lab));
         if rustix::process::geteuid().is_root() {
             let maker = Maker::of(&lab).ok().flatten().expect("it listens");
-            claim.answer();
+            claim.answer(|order| panic!("{order}: nobody gave one"));
             assert_eq!((maker.pid, maker.is_alive()), (std::process::id(), true));
+            let answers = std::thread::spawn(move || {
+                let asked = Instant::now();
+                let mut orders = Vec::new();
+                while orders.len() < 2 {
+                    assert!(asked.elapsed() < Duration::from_secs(5), "{orders:?}");
+                    claim.answer(|order| {
+                        orders.push(order.to_owned());
+                        if order == "one" { Ok(()) } else { Err("no".to_owned()) }
+                    });
+                }
+                (claim, orders)
+            });
+            assert_eq!([maker.order("one"), maker.order("two")], [Ok(()), Err("no".to_owned())]);
+            let (claim, orders) = answers.join().expect("both arrived");
+            assert_eq!((orders, maker.is_alive()), (vec!["one".into(), "two".into()], true));
             drop(claim);
             assert!(!maker.is_alive());
         } else {

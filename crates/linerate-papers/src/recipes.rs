@@ -43,8 +43,8 @@ pub enum OnHosts {
 }
 
 impl Step {
-    /// Returns the changes to the plan for hosts with `endpoints`, in the form of `--set`; `None` if
-    /// the campaign would be the same as another one there.
+    /// Returns the changes to the plan for hosts with `endpoints`, in the form of `--set`; `None`
+    /// if the campaign would be the same as another one there.
     #[must_use]
     pub fn for_hosts(&self, endpoints: &[&str]) -> Option<Vec<String>> {
         match self.on_hosts {

@@ -41,14 +41,22 @@ impl Standing {
         Self { child, _output: output, name: name.to_owned() }
     }
 
-    /// Runs `linerate ncsi` at the BMC.
-    fn ncsi(&self, arguments: &[&str]) -> Output {
+    /// Returns `linerate ncsi` at the BMC. The process that is started is the one that asks.
+    fn command(&self, arguments: &[&str]) -> Command {
         let program = env!("CARGO_BIN_EXE_linerate");
-        Command::new(program)
-            .args(["lab", "exec", &self.name, "bmc", program, "ncsi"])
-            .args(arguments)
-            .output()
-            .expect("runs")
+        let mut command = Command::new(program);
+        command.args(["lab", "exec", &self.name, "bmc", program, "ncsi"]).args(arguments);
+        command
+    }
+
+    fn ncsi(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("runs")
+    }
+
+    /// Lets something happen at a controller.
+    fn event(&self, controller: &str, event: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(["lab", "event", &self.name, controller, event]).output().expect("runs")
     }
 
     fn says(&self, arguments: &[&str], parts: &[&str]) {
@@ -120,6 +128,47 @@ fn every_verb_is_answered_by_a_controller_that_follows_the_standard() {
     lab.refuses(&["link", "-i", SIDEBAND, "--channel", "9"], 4, "out of range");
     lab.refuses(&["link", "-i", "lr-none"], 4, "No such device");
     lab.refuses(&["link", "-i", "lo"], 4, "looped");
+}
+
+#[test]
+fn events_of_a_controller_are_shown_as_they_happen_while_watch_has_enabled_them() {
+    if !common::privileged(
+        "events_of_a_controller_are_shown_as_they_happen_while_watch_has_enabled_them",
+    ) {
+        return;
+    }
+    let lab = Standing::up("ncsie", "");
+    let enabled = || {
+        let told = lab.ncsi(&["parameters", "-i", SIDEBAND, "--json"]).stdout;
+        let value: serde_json::Value = serde_json::from_slice(&told).expect("one document");
+        value["answers"]["parameters"]["notifications"].clone()
+    };
+    let before = enabled();
+    let mut watch = lab.command(&["watch", "-i", SIDEBAND, "--allow-set", "--json"]);
+    let mut watch = common::Guard(watch.stdout(Stdio::piped()).spawn().expect("starts"));
+    let mut lines = BufReader::new(watch.0.stdout.take().expect("piped")).lines();
+    let mut next = |wanted: &str| loop {
+        let line = lines.next().expect("it goes on").expect("text");
+        let value: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        if value[wanted].is_object() {
+            return value[wanted].clone();
+        }
+    };
+    // It has enabled them before its first reading.
+    next("per_second");
+    assert_eq!(enabled(), 7);
+    assert!(lab.event("nc", "link-down").status.success());
+    let told = next("notification");
+    assert_eq!((&told["kind"], &told["of"]["up"]), (&"link_status".into(), &false.into()));
+    assert!(lab.event("nc", "driver-stopped").status.success());
+    assert_eq!(next("notification")["of"]["runs"], false);
+    common::signal(watch.0.id(), "INT");
+    assert_eq!(watch.0.wait().expect("our child").code(), Some(130));
+    assert_eq!(enabled(), before, "they are as they were");
+    let refused = lab.event("nc2", "link-up");
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(4), "{why}");
+    assert!(why.contains("no controller nc2 (it has nc)"), "{why}");
 }
 
 /// The kernel offers its NC-SI stack in the first network namespace only, so a lab never has one,

@@ -133,6 +133,28 @@ pub(super) static STAGES: &[Stage] = &[
         ],
         ..PLAIN
     },
+    Stage {
+        name: "numa",
+        summary: "two NUMA nodes: workers beside their network card and far from it",
+        script: "numa.sh",
+        checks: 4,
+        modules: &["e1000e"],
+        devices: &[
+            "-object memory-backend-ram,id=m0,size=1024M",
+            "-object memory-backend-ram,id=m1,size=1024M",
+            "-numa node,nodeid=0,cpus=0-3,memdev=m0 -numa node,nodeid=1,cpus=4-7,memdev=m1",
+            "-numa dist,src=0,dst=1,val=21",
+            "-device pxb-pcie,id=pxb0,bus_nr=64,bus=pcie.0,numa_node=0",
+            "-device pxb-pcie,id=pxb1,bus_nr=128,bus=pcie.0,numa_node=1",
+            "-device pcie-root-port,id=port0,bus=pxb0,chassis=11",
+            "-device pcie-root-port,id=port1,bus=pxb1,chassis=12",
+            "-netdev hubport,id=wire0,hubid=1 -device e1000e,netdev=wire0,bus=port0,romfile=",
+            "-netdev hubport,id=wire1,hubid=1 -device e1000e,netdev=wire1,bus=port1,romfile=",
+        ],
+        cpus: 8,
+        limit: Duration::from_secs(600),
+        ..PLAIN
+    },
     bmc_stage(
         "bmc-6.1",
         "a BMC with Debian 12's kernel behind our emulated controller",

@@ -332,15 +332,17 @@ pub(super) fn of_known(known: &Channel, found: &FoundChannel) -> Lines {
     lines
 }
 
-fn link_text(link: &LinkStatus) -> String {
+pub(super) fn link_text(link: &LinkStatus) -> String {
     let state = if link.is_up() { "up" } else { "down" };
     link.speed().map_or(state.to_owned(), |speed| format!("{state}, {}", speed_text(speed)))
 }
 
+pub(super) fn json_of_link(link: &LinkStatus) -> Value {
+    json!({ "up": link.is_up(), "megabits": link.speed().map(|speed| speed.megabits) })
+}
+
 fn json_of_known(known: &Channel) -> Value {
-    let link = known.link_status().map(
-        |link| json!({ "up": link.is_up(), "megabits": link.speed().map(|speed| speed.megabits) }),
-    );
+    let link = known.link_status().map(|link| json_of_link(&link));
     json!({
         "active": known.active, "forced": known.forced, "version": known.standard_text(),
         "firmware": known.firmware_name, "link": link, "vlans": known.vlans,

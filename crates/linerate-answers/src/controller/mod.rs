@@ -2,6 +2,7 @@
 //! counted.
 
 mod fields;
+mod notified;
 mod rates;
 
 use linerate_observe::ncsi::{Address, FoundChannel, Reply, Strays, Transport};
@@ -10,6 +11,7 @@ use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section, Table};
 use serde_json::{Map, Value, json};
 
+pub use notified::notified;
 pub use rates::Rates;
 
 use fields::{Lines, json_of_found, name_of, of_known, of_reply};

@@ -48,6 +48,23 @@ pub enum Event {
     ConfigurationRequired,
 }
 
+impl Event {
+    /// Every event with its name.
+    pub const NAMES: [(&'static str, Self); 5] = [
+        ("link-up", Self::LinkUp),
+        ("link-down", Self::LinkDown),
+        ("driver-started", Self::DriverStarted),
+        ("driver-stopped", Self::DriverStopped),
+        ("configuration-required", Self::ConfigurationRequired),
+    ];
+
+    /// Returns the event of this name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Self::NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, event)| event)
+    }
+}
+
 /// Result of queueing a frame for the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {

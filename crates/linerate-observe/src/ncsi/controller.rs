@@ -13,7 +13,7 @@ use super::stack::Stack;
 use super::transport::{Ownership, Preference, Transport, choose, ownership};
 
 /// EtherType of control packets.
-const ETHERTYPE: u16 = 0x88f8;
+pub(crate) const ETHERTYPE: u16 = 0x88f8;
 /// Longest control packet: header, payload and checksum fill an Ethernet frame.
 const LONGEST: usize = 1518;
 /// Packages a sideband may have, and channels a package (DSP0222).

@@ -11,11 +11,14 @@
 mod controller;
 mod exchange;
 pub mod kernel;
+mod notifications;
 mod stack;
 mod transport;
 
+pub(crate) use controller::ETHERTYPE;
 pub use controller::{Controller, FoundChannel, survey};
 pub use exchange::{Address, Exchange, Failure, Reply, Step, Strays};
+pub use notifications::{Notifications, Notified};
 pub(crate) use stack::Repeated;
 pub use stack::statistics_for_another;
 pub use transport::{Beside, Ownership, Preference, Transport, Why, choose, ownership};

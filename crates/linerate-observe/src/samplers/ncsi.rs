@@ -4,8 +4,8 @@
 //!
 //! The sampler reads only interfaces that a testbed names. Where the kernel's own NC-SI stack owns
 //! the interface, it asks through that, over generic netlink (CAP_NET_ADMIN; an agent's broker asks
-//! for it), the channel that the kernel uses; elsewhere it asks the first channel in raw frames. A controller must answer within
-//! 50 ms. In raw frames a reading waits 5 ms and uses a later answer for the next reading; through
+//! for it), the channel that the kernel uses; elsewhere it asks the first channel in raw frames. A
+//! controller must answer within 50 ms. In raw frames a reading waits 5 ms and uses a later answer for the next reading; through
 //! the stack it waits the 50 ms, and asks a silent channel less often. The size of the receive
 //! buffer (Get Capabilities) is requested once, when the sampler is opened, and recorded as
 //! reported: the analysis decides whether it can be true. It is not requested through the stack,
@@ -23,10 +23,9 @@ use linerate_sys::packet::{PacketSocket, wait};
 use linerate_sys::privilege::{self, Sideband};
 
 use crate::ncsi::kernel::Package;
-use crate::ncsi::{Ownership, Repeated, ownership};
+use crate::ncsi::{ETHERTYPE, Ownership, Repeated, ownership};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const ETHERTYPE: u16 = 0x88f8;
 /// How long a reading in raw frames waits for its answer.
 const PATIENCE_NS: u64 = 5_000_000;
 /// How long a reading through the kernel's stack waits: a controller must answer within 50 ms

@@ -8,11 +8,13 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use linerate_campaign::sandbox;
 use linerate_campaign::standing::{self, Claim, Maker};
 use linerate_campaign::testbeds::describe;
 use linerate_lab::Lab;
+use linerate_lab::controller::Event;
 use linerate_lab::element::{Class, Fate};
 use serde_json::json;
 
@@ -49,6 +51,16 @@ pub(crate) enum LabAction {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<String>,
     },
+    /// Let something happen at an emulated controller of a lab that is up
+    Event {
+        /// Its name
+        lab: String,
+        /// The controller
+        controller: String,
+        /// What happens there
+        #[arg(value_parser = PossibleValuesParser::new(Event::NAMES.map(|(name, _)| name)))]
+        event: String,
+    },
     /// Remove the remains of killed processes
     Reap,
 }
@@ -72,6 +84,7 @@ pub(crate) fn run(action: LabAction, as_json: bool) -> Outcome {
         LabAction::Down { lab } => down(&lab),
         LabAction::List => list(as_json),
         LabAction::Exec { lab, host, command } => exec(&lab, &host, &command),
+        LabAction::Event { lab, controller, event } => order(&lab, &controller, &event),
         LabAction::Reap => reap(as_json),
     }
 }
@@ -120,7 +133,7 @@ fn stay(lab: &Lab, mut claim: Claim) -> Outcome {
     while !linerate_sys::signal::interrupted() {
         std::thread::sleep(PATIENCE);
         // Others look for the process of a lab by its claim.
-        claim.answer();
+        claim.answer(|order| happen(lab, order));
     }
     for controller in lab.controllers() {
         let (inward, outward) = (controller.from_network(), controller.from_management());
@@ -159,6 +172,32 @@ fn stay(lab: &Lab, mut claim: Claim) -> Outcome {
             "{lost} frames were lost by the emulation itself: measurements of that time are invalid"
         ),
     }
+    Ok(Exit::Done)
+}
+
+/// Lets the event of `order`, name and controller, happen in `lab`.
+fn happen(lab: &Lab, order: &str) -> Result<(), String> {
+    let (event, name) = order.split_once(' ').ok_or("it names no controller")?;
+    let event = Event::of(event).ok_or_else(|| format!("there is no event {event}"))?;
+    let known = lab.controllers();
+    let controller = known.iter().find(|known| known.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|known| known.name()).collect();
+        match names.is_empty() {
+            true => "it has no controllers".to_owned(),
+            false => format!("it has no controller {name} (it has {})", names.join(", ")),
+        }
+    })?;
+    controller.order(event);
+    Ok(())
+}
+
+/// Lets `event` happen at `controller` of the lab `name`.
+fn order(name: &str, controller: &str, event: &str) -> Outcome {
+    let failed =
+        |why: &str| Failure::missing(format!("lab event {name} {controller} {event}: {why}"));
+    let maker = Maker::of(name)?
+        .ok_or_else(|| failed("no such lab with a controller is up (see `linerate lab list`)"))?;
+    maker.order(&format!("{event} {controller}")).map_err(|why| failed(&why))?;
     Ok(Exit::Done)
 }
 

@@ -1,7 +1,7 @@
 //! The shapes V1.1 to V1.14 of docs/methodology/papers.md#shapes. Those that follow from arithmetic
 //! are marked "hard"; the others compare with the paper's observations.
 
-use linerate_model::{BitRate, Bytes, Direction, Nanos, metric};
+use linerate_model::{BitRate, Bytes, Direction, Metric, Nanos, metric};
 
 use super::{DataDirection, IntelStudies, NOISE, SIDEBAND, causes, cell, only, tables, value};
 use crate::replay::{self, ReplayItem};
@@ -27,11 +27,10 @@ const BMCS: [&str; 2] = ["bmc1", "bmc2"];
 
 /// Returns `of` each console and controller that were measured; real hosts may lack some. `None` if
 /// one of them has no figure, or none was measured.
-fn of_pairs(default: &Study, of: impl Fn(&str, &str) -> Option<f64>) -> Option<Vec<f64>> {
+fn of_pairs(study: &Study, of: impl Fn(&str, &str) -> Option<f64>) -> Option<Vec<f64>> {
     let pairs = CONSOLES.iter().flat_map(|console| BMCS.map(|bmc| [*console, bmc]));
-    let is_measured = |[console, bmc]: &[&str; 2]| {
-        only(default, &format!("{console} {bmc} uni net2bmc")).is_some()
-    };
+    let is_measured =
+        |[console, bmc]: &[&str; 2]| only(study, &format!("{console} {bmc} uni net2bmc")).is_some();
     let all: Option<Vec<f64>> =
         pairs.filter(is_measured).map(|[console, bmc]| of(console, bmc)).collect();
     all.filter(|all| !all.is_empty())
@@ -151,14 +150,11 @@ fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
 fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
     let claim = "V1.6 (hard): with the small window a single stream does not overrun the \
         controller, which drops nothing";
-    let most = |metric, direction| {
-        let all = of_pairs(studies.default, |console, bmc| {
-            value(studies.tuned, &format!("{console} {bmc} uni net2bmc"), metric, direction)
-        });
-        Some(all?.into_iter().fold(0.0, f64::max))
-    };
-    let worst = most(metric::RETRANSMIT_RATIO, Direction::Tx)
-        .zip(most(metric::CONTROLLER_DROPPED, Direction::Sum));
+    let worst = most(studies.tuned, metric::RETRANSMIT_RATIO, Direction::Tx).zip(most(
+        studies.tuned,
+        metric::CONTROLLER_DROPPED,
+        Direction::Sum,
+    ));
     let found = worst.map(|(again, dropped)| {
         let measured =
             format!("at most {:.4} % sent again and {dropped:.0} frames dropped", again * 100.0);
@@ -181,6 +177,14 @@ fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
     shapes
 }
 
+/// Returns the largest figure of single streams to a controller.
+fn most(study: &Study, metric: &'static Metric, direction: Direction) -> Option<f64> {
+    let all = of_pairs(study, |console, bmc| {
+        value(study, &format!("{console} {bmc} uni net2bmc"), metric, direction)
+    });
+    Some(all?.into_iter().fold(0.0, f64::max))
+}
+
 /// Returns the gain from the small window of one row of causes, as text and as a factor.
 fn gain(studies: &IntelStudies<'_>, row: &str) -> Option<(String, f64)> {
     let (before, after) = causes::pair(studies.causes, studies.causes_tuned, row)?;
@@ -194,14 +198,14 @@ fn steadier(studies: &IntelStudies<'_>) -> Shape {
     const SECONDS: usize = 10;
     let claim =
         "V1.6: the small window halves the variation between seconds (coefficient of variation)";
-    let spread = |study: &Study| {
-        let spreads = of_pairs(studies.default, |console, bmc| {
+    fn spread(study: &Study) -> Option<f64> {
+        let spreads = of_pairs(study, |console, bmc| {
             let name = format!("{console} {bmc} uni net2bmc");
             let seconds = tables::seconds(only(study, &name)?, DataDirection::ToBmc);
             if seconds.len() < SECONDS { None } else { coefficient_of_variation(&seconds) }
         });
         median(&spreads?)
-    };
+    }
     let found = spread(studies.default).zip(spread(studies.tuned)).map(|(default, tuned)| {
         let measured = format!("median over consoles and controllers: {default:.3} to {tuned:.3}");
         (measured, tuned <= default / 2.0)

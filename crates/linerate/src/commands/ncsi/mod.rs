@@ -4,17 +4,16 @@
 //! It only reads, except with `--allow-set`. It asks through the kernel's NC-SI stack where that
 //! owns the interface, and in raw frames elsewhere; each answer names the transport and the reason.
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
 use clap::{Args, ValueEnum};
-use linerate_answers::controller::{self as answers, Rates, Source, remarks};
+use linerate_answers::controller::{self as answers, Source, remarks};
 use linerate_observe::ncsi::{
     Address, Controller, Failure as Unanswered, Preference, Reply, Transport, survey,
 };
-use linerate_packet::ncsi::{Answer, Command, Outcome, PassThroughStatistics, Reason};
+use linerate_packet::ncsi::{Command, Outcome, Reason};
 use linerate_sys::SysError;
 use rustix::io::Errno;
+
+mod watch;
 
 use crate::args::{Global, Saved};
 use crate::exit::{Exit, Failure, Outcome as Ended};
@@ -62,14 +61,12 @@ pub(crate) enum NcsiVerb {
     Link,
     /// Pass-through, control and port statistics
     Stats,
-    /// Rates of the pass-through statistics, one line each second
+    /// Rates of the pass-through statistics, one line each second, and notifications (AEN) as they
+    /// arrive; --allow-set enables them meanwhile
     Watch,
     /// Bring a channel up (needs --allow-set)
     Configure,
 }
-
-/// Interval between two questions of `watch`.
-const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 /// Asks the question of `args`.
 pub(crate) fn run(args: &NcsiArgs, global: Global) -> Ended {
@@ -92,7 +89,7 @@ pub(crate) fn run(args: &NcsiArgs, global: Global) -> Ended {
     let commands = match args.verb {
         NcsiVerb::Discover => return discover(&mut controller, args, global),
         NcsiVerb::Configure => return configure(&mut controller, args, address),
-        NcsiVerb::Watch => return watch(&mut controller, args, address, global),
+        NcsiVerb::Watch => return watch::watch(&mut controller, args, address, global),
         NcsiVerb::Capabilities => vec![Command::GetCapabilities],
         NcsiVerb::Version => vec![Command::GetVersion],
         NcsiVerb::Parameters => vec![Command::GetParameters],
@@ -253,36 +250,6 @@ fn configure(controller: &mut Controller, args: &NcsiArgs, address: Address) -> 
         println!("{word:<8} {command:?}{}", remarks(&reply));
         if reply.outcome != Outcome::Completed {
             return Err(Failure::missing(format!("{command:?}: {}", reply.reason.words())));
-        }
-    }
-    Ok(Exit::Done)
-}
-
-/// Prints the rates of the pass-through statistics, one line each second.
-fn watch(controller: &mut Controller, args: &NcsiArgs, address: Address, global: Global) -> Ended {
-    if !global.json {
-        println!("{}: {}", args.interface, controller.transport().reason());
-    }
-    let mut before: Option<(Instant, PassThroughStatistics)> = None;
-    let mut left = args.count.map(|count| count + 1);
-    while left != Some(0) {
-        let reply = ask(controller, &args.interface, address, &Command::GetPassThroughStatistics)?;
-        let Answer::PassThroughStatistics(now) = reply.answer else {
-            return Err(Failure::missing(refusal(&args.interface, &reply)));
-        };
-        let at = Instant::now();
-        if let Some((then, earlier)) = before {
-            let rates = Rates::between(&earlier, &now, (at - then).as_secs_f64());
-            let source = Source { device: &args.interface, transport: controller.transport() };
-            match global.json {
-                true => println!("{}", rates.json(source)),
-                false => println!("{}", rates.line()),
-            }
-        }
-        before = Some((at, now));
-        left = left.map(|left| left - 1);
-        if left != Some(0) {
-            sleep(WATCH_EVERY);
         }
     }
     Ok(Exit::Done)
