@@ -82,6 +82,8 @@ pub(crate) struct Channel {
     pub(crate) key: Option<Fingerprint>,
     /// Address of the other end, if it has one.
     pub(crate) address: Option<IpAddr>,
+    /// Address of this end, if it has one.
+    pub(crate) own: Option<IpAddr>,
 }
 
 impl std::fmt::Debug for Channel {

@@ -39,7 +39,7 @@ pub(crate) fn plain(
     deadline: Deadline,
     timeouts: &Timeouts,
 ) -> io::Result<Channel> {
-    let address = socket.peer_addr()?;
+    let (own, address) = (socket.local_addr()?, socket.peer_addr()?);
     socket.set_write_timeout(Some(timeouts.write))?;
     let (reading, closing) = (socket.try_clone()?, socket.try_clone()?);
     let pulse = Some(tcp_pulse(socket.try_clone()?));
@@ -52,6 +52,7 @@ pub(crate) fn plain(
         peer: address.to_string(),
         key: None,
         address: Some(address.ip()),
+        own: Some(own.ip()),
     })
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn secured(
     deadline: Deadline,
     timeouts: &Timeouts,
 ) -> io::Result<Channel> {
-    let address = socket.peer_addr()?;
+    let (own, address) = (socket.local_addr()?, socket.peer_addr()?);
     let key = secured.peer;
     socket.set_write_timeout(Some(timeouts.write))?;
     let closing = socket.try_clone()?;
@@ -76,6 +77,7 @@ pub(crate) fn secured(
         peer: address.to_string(),
         key: Some(key),
         address: Some(address.ip()),
+        own: Some(own.ip()),
     })
 }
 
@@ -115,6 +117,7 @@ pub(crate) fn unix(
         peer: peer.to_owned(),
         key: None,
         address: None,
+        own: None,
     })
 }
 
@@ -131,6 +134,7 @@ pub(crate) fn stdio() -> Channel {
         peer: "standard input".to_owned(),
         key: None,
         address: None,
+        own: None,
     }
 }
 

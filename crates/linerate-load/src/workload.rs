@@ -48,6 +48,8 @@ pub struct Setup<'a> {
     pub permits: &'a Permits,
     /// Port of the agent, for data too; `None` if the agent does not listen.
     pub shared_port: Option<&'a SharedPort>,
+    /// Addresses of this host that its control connections use.
+    pub control: &'a [IpAddr],
 }
 
 impl<'a> Setup<'a> {
@@ -68,6 +70,7 @@ impl<'a> Setup<'a> {
             peer_clock: None,
             permits: &Permits::EVERYTHING,
             shared_port: None,
+            control: &[],
         }
     }
 }

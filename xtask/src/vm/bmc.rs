@@ -13,7 +13,7 @@ use anyhow::Context;
 
 use super::cross;
 use super::guest::{self, Place};
-use super::kernels::{self, release};
+use super::kernels;
 use super::stages::Stage;
 use crate::tools::printed;
 
@@ -58,7 +58,7 @@ pub(super) fn command(
         .env("GUEST", &scripts)
         .env("OUT", folder.join("out"))
         .env("FOLDER", folder)
-        .env("IMAGE", kernel.join(format!("boot/vmlinuz-{}", release(kernel)?)))
+        .env("IMAGE", kernels::boot_image(kernel)?)
         .env("LINERATE", &place.linerate)
         .env("LAB", lab.map_or_else(PathBuf::new, |lab| scripts.join(lab)));
     Ok(command)

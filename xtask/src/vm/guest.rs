@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 
 use super::bmc;
 use super::checks::Checks;
-use super::kernels::release;
+use super::kernels::{boot_image, release};
 use super::stages::{Machine, Stage};
 use crate::bench::scratch::Killed;
 use crate::tools::printed;
@@ -181,12 +181,13 @@ fn unpacked_module(module: &Path, folder: &Path) -> anyhow::Result<String> {
 
 /// Returns the command line of the machine of `stage`.
 fn qemu(stage: &Stage, kernel: &Path, folder: &Path) -> anyhow::Result<Command> {
-    let image = kernel.join(format!("boot/vmlinuz-{}", release(kernel)?));
+    let image = boot_image(kernel)?;
     let share = |tag: &str, path: &Path, options: &str| {
         format!("local,path={},mount_tag={tag},security_model=none{options}", path.display())
     };
     let mut qemu = Command::new("qemu-system-x86_64");
-    qemu.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-nodefaults"])
+    let accelerator = format!("tcg,thread={}", stage.threads);
+    qemu.args(["-M", "q35", "-accel", &accelerator, "-cpu", "max", "-nodefaults"])
         .args(["-no-user-config", "-no-reboot", "-display", "none"])
         .args(["-smp", &stage.cpus.to_string(), "-m", &stage.memory_mib.to_string()])
         .args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"])

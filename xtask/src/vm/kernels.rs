@@ -75,7 +75,10 @@ pub(super) fn fetched(kernel: &Kernel, folder: &Path) -> anyhow::Result<PathBuf>
     let depends = printed(&mut suite.apt("apt-cache", &["depends", meta]))?;
     let package = image(&depends, kernel.version)
         .with_context(|| format!("{meta} of {} is no {}", kernel.suite, kernel.version))?;
-    suite.unpacked(package, &unpacked, |partial| {
+    // Newer suites have image and modules in packages of their own.
+    let parts = printed(&mut suite.apt("apt-cache", &["depends", package]))?;
+    let packages: Vec<&str> = std::iter::once(package).chain(parts_of(&parts)).collect();
+    suite.unpacked(&packages, &unpacked, |partial| {
         // Newer suites have modules below usr.
         let lib = partial.join("lib");
         if !lib.exists() {
@@ -93,7 +96,7 @@ pub(super) fn package(name: &str, kernel: &Kernel, folder: &Path) -> anyhow::Res
     let unpacked = folder.join("packages").join(format!("{name}-{}-{of}", kernel.suite));
     if !unpacked.is_dir() {
         let suite = Suite::made(kernel.suite, kernel.architecture, folder)?;
-        suite.unpacked(name, &unpacked, |_| Ok(()))?;
+        suite.unpacked(&[name], &unpacked, |_| Ok(()))?;
     }
     Ok(unpacked)
 }
@@ -107,6 +110,13 @@ fn image<'a>(depends: &'a str, version: &str) -> Option<&'a str> {
         .find(|package| package.starts_with(&prefix))
 }
 
+/// Returns the packages of image, modules and their lists among those dependencies.
+fn parts_of(depends: &str) -> impl Iterator<Item = &str> {
+    let packages = depends.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let prefixes = ["linux-base-", "linux-binary-", "linux-modules-"];
+    packages.filter(move |package| prefixes.iter().any(|prefix| package.starts_with(prefix)))
+}
+
 /// Returns the release of the unpacked kernel, as `uname -r` prints it.
 pub(super) fn release(unpacked: &Path) -> anyhow::Result<String> {
     let modules = unpacked.join("lib/modules");
@@ -115,6 +125,14 @@ pub(super) fn release(unpacked: &Path) -> anyhow::Result<String> {
         .filter_map(Result::ok);
     let entry = entries.next().with_context(|| format!("{} is empty", modules.display()))?;
     Ok(entry.file_name().to_string_lossy().into_owned())
+}
+
+/// Returns the image of the unpacked kernel.
+pub(super) fn boot_image(unpacked: &Path) -> anyhow::Result<PathBuf> {
+    let release = release(unpacked)?;
+    let places = [format!("boot/vmlinuz-{release}"), format!("lib/modules/{release}/vmlinuz")];
+    let mut files = places.iter().map(|place| unpacked.join(place));
+    files.find(|file| file.is_file()).with_context(|| format!("no image of {release}"))
 }
 
 /// State of apt for a suite and an architecture.
@@ -136,8 +154,9 @@ impl Suite {
             format!("deb [signed-by={KEYS}] {MIRROR}/{archive} {suite} main\n")
         };
         let mut sources = source("debian", name);
-        // Its newest kernel is for PCs; nothing reaches an emulated board.
-        if architecture == Architecture::Amd64 {
+        // Its newest kernel is for PCs; nothing reaches an emulated board. The unstable suite has
+        // no such archive.
+        if architecture == Architecture::Amd64 && name != "sid" {
             sources += &source("debian-security", &format!("{name}-security"));
         }
         fs::write(state.join("sources.list"), sources)?;
@@ -146,14 +165,14 @@ impl Suite {
         Ok(suite)
     }
 
-    /// Downloads `package` and unpacks it to `unpacked`, where `finish` completes it.
+    /// Downloads `packages` and unpacks them to `unpacked`, where `finish` completes them.
     fn unpacked(
         &self,
-        package: &str,
+        packages: &[&str],
         unpacked: &Path,
         finish: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        // Only a whole package gets its final name: an interrupted one is fetched again.
+        // Only what is whole gets its final name: what was interrupted is fetched again.
         let mut partial = unpacked.as_os_str().to_owned();
         partial.push(".partial");
         let partial = Path::new(&partial);
@@ -161,12 +180,15 @@ impl Suite {
             fs::remove_dir_all(partial)?;
         }
         fs::create_dir_all(partial)?;
-        printed(self.apt("apt-get", &["download", package]).current_dir(partial))?;
-        let mut files = fs::read_dir(partial)?.filter_map(|entry| Some(entry.ok()?.path()));
-        let file = files.find(|path| path.extension().is_some_and(|end| end == "deb"));
-        let file = file.context("apt-get downloaded no package")?;
-        printed(Command::new("dpkg-deb").arg("-x").arg(&file).arg(partial))?;
-        fs::remove_file(&file)?;
+        let download = [&["download"], packages].concat();
+        printed(self.apt("apt-get", &download).current_dir(partial))?;
+        for entry in fs::read_dir(partial)? {
+            let file = entry?.path();
+            if file.extension().is_some_and(|end| end == "deb") {
+                printed(Command::new("dpkg-deb").arg("-x").arg(&file).arg(partial))?;
+                fs::remove_file(&file)?;
+            }
+        }
         finish(partial)?;
         fs::rename(partial, unpacked).with_context(|| format!("keep {}", unpacked.display()))
     }
@@ -209,5 +231,14 @@ mod tests {
         assert_eq!(image(depends, "6.1"), Some("linux-image-6.1.0-56-amd64"));
         assert_eq!(image(depends, "6.12"), None);
         assert_eq!(image(&depends.replace("6.1.0", "6.12.1"), "6.1"), None);
+    }
+
+    #[test]
+    fn image_and_modules_of_newer_suites_are_packages_of_their_own() {
+        let depends = "linux-image-7.2-amd64\n |Depends: dracut\n  Depends: linux-base\n  \
+            Depends: linux-binary-7.2-amd64\n  Depends: linux-modules-7.2-amd64\n";
+        let parts: Vec<&str> = parts_of(depends).collect();
+        assert_eq!(parts, ["linux-binary-7.2-amd64", "linux-modules-7.2-amd64"]);
+        assert_eq!(parts_of("  Depends: kmod\n").count(), 0);
     }
 }

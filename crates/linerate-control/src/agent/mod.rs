@@ -16,7 +16,7 @@ mod trial;
 mod tuning;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -147,6 +147,8 @@ struct Shared {
     leftovers: Mutex<Vec<JoinHandle<()>>>,
     /// Port that data connections share with control connections, once the agent listens.
     port: OnceLock<SharedPort>,
+    /// Addresses of this host that control connections of this process use.
+    control: Mutex<Vec<IpAddr>>,
     /// Listeners of that port, while they are open.
     listeners: OnceLock<Weak<[TcpListener]>>,
     /// End of the service after one campaign; unset to serve on.
@@ -213,6 +215,10 @@ impl Shared {
         Disks::new(writable).serving(served).within(files).kept_by(keeper)
     }
 
+    fn control(&self) -> MutexGuard<'_, Vec<IpAddr>> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn leftovers(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
         self.leftovers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -244,6 +250,7 @@ impl Agent {
             refusals: Mutex::default(),
             leftovers: Mutex::default(),
             port: OnceLock::new(),
+            control: Mutex::default(),
             listeners: OnceLock::new(),
             once: OnceLock::new(),
         };
@@ -293,6 +300,11 @@ impl Agent {
     /// Creates another agent with the same configuration and its own places.
     pub(crate) fn sibling(&self) -> Self {
         Self::new(self.shared.options.clone())
+    }
+
+    /// Notes that this process controls another host over its own address `own`.
+    pub(crate) fn controls_over(&self, own: IpAddr) {
+        self.shared.control().push(own);
     }
 
     /// Accepts the data of this agent's trials at `address`, and nothing else, until the port is

@@ -66,6 +66,10 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         }
     };
     drop(ticket);
+    // One conductor measures at a time.
+    if let Some(own) = channel.own {
+        *shared.control() = vec![own];
+    }
     (shared.options.notify)(&format!("serving {by}"));
     let mut answer = Greeting::new(HelloRole::Agent, &shared.options.name);
     answer.facts = shared.facts();

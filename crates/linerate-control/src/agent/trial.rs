@@ -8,6 +8,7 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +80,8 @@ pub(super) fn run(
 ) {
     // Strangers cost CPU time, so a trial reports how many came during it.
     let rejected = shared.rejected.load(Ordering::Relaxed);
-    let trial = Trial { shared, disks, prepare, orders, outbox };
+    let control = shared.control().clone();
+    let trial = Trial { shared, disks, prepare, orders, outbox, control };
     // A panic of a workload must cost one trial and not the agent.
     let (started_ns, failed) = match catch_unwind(AssertUnwindSafe(|| trial.carry_out())) {
         Ok(Ok(started)) => (started, None),
@@ -103,6 +105,8 @@ struct Trial<'a> {
     prepare: &'a Prepare,
     orders: &'a Receiver<Command>,
     outbox: &'a Outbox,
+    /// Addresses of this host that its control connections use.
+    control: Vec<IpAddr>,
 }
 
 /// End of a job with its engine.
@@ -230,6 +234,7 @@ impl Trial<'_> {
             peer_clock: job.peer_clock,
             permits: &self.shared.options.permits,
             shared_port: self.shared.port.get(),
+            control: &self.control,
         }
     }
 

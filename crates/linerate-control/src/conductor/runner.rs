@@ -427,6 +427,9 @@ pub(super) fn greet(
     ours: Greeting,
 ) -> Result<Greeted, ControlError> {
     let mut channel = transport::connect(host, address, keys, in_process, timeouts)?;
+    if let Some(own) = channel.own {
+        in_process.controls_over(own);
+    }
     let mut reader =
         FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
     let command = match address {

@@ -100,7 +100,7 @@ impl Typed for Frames {
     ) -> Result<Box<dyn Listener>, LoadError> {
         // The passive end does not know its peer yet, so its interface must be named or follow from
         // its address.
-        let interface = Interface::find(&params, setup.local, None)?;
+        let interface = Interface::find(&params, setup.local, None)?.beside(setup.control)?;
         start::check(&params, &interface, setup.permits)?;
         // Filters find raw frames by their ports, so each job has its own.
         let setup = &Setup { shared_port: None, ..setup.clone() };
@@ -126,7 +126,8 @@ impl Typed for Frames {
         setup: &Setup<'_>,
         offer: &Offer,
     ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let interface = Interface::find(&params, setup.local, offer.addresses.first().copied())?;
+        let toward = offer.addresses.first().copied();
+        let interface = Interface::find(&params, setup.local, toward)?.beside(setup.control)?;
         start::check(&params, &interface, setup.permits)?;
         let paired =
             pairing::connect(setup, offer, None, params.shape(), &PlannedPorts::NONE, |socket| {

@@ -7,7 +7,7 @@ use linerate_packet::frame::{FCS_BYTES, MacAddress, mtu_for};
 use linerate_sys::netlink::{Link, RouteSocket};
 use linerate_sys::netns;
 
-use super::FramesParams;
+use super::{FramesParams, Mode};
 use crate::{LoadError, Permits};
 
 /// Prefix of a lab's namespaces.
@@ -26,6 +26,8 @@ pub(super) struct Interface {
     pub(super) mac: MacAddress,
     /// IP MTU, bytes.
     pub(super) mtu: u32,
+    /// True if control connections use one of its addresses.
+    pub(super) carries_control: bool,
     flags: u32,
 }
 
@@ -76,7 +78,20 @@ impl Interface {
             what: format!("frames at interface {name}"),
             why: "it has no Ethernet address: only Ethernet and the loopback carry frames".into(),
         })?;
-        Ok(Self { name, index, mac, mtu, flags })
+        Ok(Self { name, index, mac, mtu, carries_control: false, flags })
+    }
+
+    /// Notes whether one of the addresses that `control` connections use belongs to it.
+    ///
+    /// # Errors
+    /// If the kernel does not list its addresses.
+    pub(super) fn beside(mut self, control: &[IpAddr]) -> Result<Self, LoadError> {
+        if !control.is_empty() {
+            RouteSocket::open()?.addresses(|one| {
+                self.carries_control |= one.index == self.index && control.contains(&one.address);
+            })?;
+        }
+        Ok(self)
     }
 
     /// Returns true if it leads to this host only.
@@ -113,6 +128,14 @@ impl Interface {
                     nothing else uses this path, say `allow_outside_lab = true`"
                     .into(),
             );
+        }
+        if self.carries_control && params.mode == Mode::XdpZeroCopy {
+            return refuse(format!(
+                "control connections use {0}, and its driver interrupts it for mode \
+                    xdp_zero_copy, which ends the campaign; reach the agent over another \
+                    interface, or use mode xdp_copy",
+                self.name
+            ));
         }
         if self.flags & UP == 0 {
             return refuse(format!("it is down (`ip link set {} up`)", self.name));
@@ -211,7 +234,8 @@ mod tests {
     use super::*;
 
     fn interface(flags: u32, mtu: u32) -> Interface {
-        Interface { name: "eth7".into(), index: 7, mac: MacAddress([2; 6]), mtu, flags }
+        let (name, mac) = ("eth7".into(), MacAddress([2; 6]));
+        Interface { name, index: 7, mac, mtu, carries_control: false, flags }
     }
 
     fn params(table: serde_json::Value) -> FramesParams {
@@ -253,6 +277,25 @@ mod tests {
             why(&interface(UP | CARRIER, 500), json!({ "frame_size": "imix" }), true)
                 .contains("MTU of 1500")
         );
+    }
+
+    #[test]
+    fn an_interface_with_control_connections_is_not_taken_away_from_them() {
+        let endpoint = Endpoint { device: Some("lo".into()), ..Endpoint::named("a", "h") };
+        let found = |control: &[&str]| {
+            let control: Vec<IpAddr> =
+                control.iter().map(|address| address.parse().expect("an address")).collect();
+            Interface::find(&params(json!({})), &endpoint, None)
+                .and_then(|found| found.beside(&control))
+                .expect("every namespace has lo")
+        };
+        let other = found(&["192.0.2.1"]);
+        let taken = json!({ "mode": "xdp_zero_copy" });
+        assert!(!other.carries_control && other.is_fit(&params(taken.clone()), true).is_ok());
+        let own = found(&["192.0.2.1", "127.0.0.1"]);
+        assert!(own.is_fit(&params(json!({ "mode": "xdp" })), true).is_ok());
+        let said = why(&own, taken, true);
+        assert!(said.contains("control connections use lo") && said.contains("xdp_copy"), "{said}");
     }
 
     #[test]

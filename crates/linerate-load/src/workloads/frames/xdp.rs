@@ -44,11 +44,13 @@ const TAKE_PATIENCE: Nanos = Nanos::from_millis(2);
 
 /// Returns how frames are copied, and where the receiver's program runs; `None` is the best
 /// available.
-fn ways(mode: Mode) -> (Copying, Option<Placement>) {
-    match mode {
+fn ways(opening: &Opening<'_>) -> (Copying, Option<Placement>) {
+    match opening.params.mode {
         Mode::XdpCopy => (Copying::Copy, Some(Placement::Native)),
         Mode::XdpGeneric => (Copying::Copy, Some(Placement::Generic)),
         Mode::XdpZeroCopy => (Copying::ZeroCopy, Some(Placement::Native)),
+        // A driver interrupts its interface for a socket without copying.
+        _ if opening.interface.carries_control => (Copying::Copy, None),
         _ => (Copying::IfNeeded, None),
     }
 }
@@ -164,7 +166,7 @@ fn options(opening: &Opening<'_>, queue: u32, sends: bool, n_receive: u32) -> Op
     let n_transmit = if sends { N_TRANSMIT.max(batch_of(opening).next_power_of_two()) } else { 0 };
     Options {
         queue,
-        copying: ways(opening.params.mode).0,
+        copying: ways(opening).0,
         frame_bytes: (opening.sizes().largest() - FCS_BYTES) as u32,
         n_transmit,
         n_receive,
@@ -292,7 +294,7 @@ impl XdpReceive {
     /// Opens the queues. The first queue's socket also sends, if `first_sends`.
     fn open_to(opening: &Opening<'_>, first_sends: bool) -> Result<Self, LoadError> {
         let device = &opening.interface.name;
-        let placement = ways(opening.params.mode).1;
+        let placement = ways(opening).1;
         let headers = &opening.flows.first().expect("a worker has a flow").headers;
         let expected_at = headers.signature_at();
         let filter = opening
