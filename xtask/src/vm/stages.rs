@@ -169,14 +169,16 @@ pub(super) static STAGES: &[Stage] = &[
         checks: 2,
         modules: &["virtio_net"],
         devices: &[
+            // The driver refuses sockets without copying unless the device uses the DMA interface.
+            "-global virtio-net-pci.iommu_platform=on -global virtio-net-pci.disable-legacy=on",
             "-netdev hubport,id=a0,hubid=1",
-            "-device virtio-net-pci,netdev=a0,iommu_platform=on,disable-legacy=on,bus=pcie.0,romfile=",
+            "-device virtio-net-pci,netdev=a0,bus=pcie.0,romfile=",
             "-netdev hubport,id=b0,hubid=1",
-            "-device virtio-net-pci,netdev=b0,iommu_platform=on,disable-legacy=on,bus=pcie.0,romfile=",
+            "-device virtio-net-pci,netdev=b0,bus=pcie.0,romfile=",
             "-netdev hubport,id=a1,hubid=2",
-            "-device virtio-net-pci,netdev=a1,iommu_platform=on,disable-legacy=on,bus=pcie.0,romfile=",
+            "-device virtio-net-pci,netdev=a1,bus=pcie.0,romfile=",
             "-netdev hubport,id=b1,hubid=2",
-            "-device virtio-net-pci,netdev=b1,iommu_platform=on,disable-legacy=on,bus=pcie.0,romfile=",
+            "-device virtio-net-pci,netdev=b1,bus=pcie.0,romfile=",
         ],
         // Rings that the guest shares with QEMU need the order of one thread.
         threads: "single",
