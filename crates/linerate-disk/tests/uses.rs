@@ -17,9 +17,10 @@ use Refusal::{
     Busy, Contains, ForeignClaim, InUse, NoConsent, NotAllowed, OtherSerial, ReadOnly, Unclaimed,
 };
 
-/// Mounts `device` for the time of the test.
+/// Mounts `device` for the time of the test, read-only: the filesystem's own journal would change
+/// it.
 fn mounted(test: &str, device: &Path, at: &Path) -> Option<Undo> {
-    tool(test, "mount", &[device.to_str()?, at.to_str()?])?;
+    tool(test, "mount", &["-o", "ro", device.to_str()?, at.to_str()?])?;
     Some(Undo::by([&"umount", &at]))
 }
 

@@ -118,7 +118,7 @@ params = { datagram_sizes = "64 B" }
 3 | repeat = 3
   | ^^^^^^
   |
-  = help: expected one of name, repeats, order, seed
+  = help: expected one of name, repeats, order, seed, settings
   = help: did you mean `repeats`?
 
 error: `duration` is 5

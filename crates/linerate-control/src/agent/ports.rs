@@ -150,17 +150,25 @@ mod tests {
         (udp.local_addr().expect("bound"), udp)
     }
 
-    /// Waits until no socket has `address`. A program that another test starts has a copy of every
-    /// open socket until it runs.
+    /// States of sockets, as the kernel's tables name them.
+    const LISTENS: &str = "0A";
+    const UNCONNECTED: &str = "07";
+
+    /// Waits until no socket is open at `address`. A program that another test starts has a copy of
+    /// every open socket until it runs.
     fn wait_until_closed(address: SocketAddr) {
         let SocketAddr::V4(v4) = address else { panic!("{address} is of IPv4") };
-        let text = format!(" {:08X}:{:04X} ", u32::from_ne_bytes(v4.ip().octets()), v4.port());
-        let is_open = |table: &&str| {
+        let own = format!("{:08X}:{:04X}", u32::from_ne_bytes(v4.ip().octets()), v4.port());
+        // A connection that has ended may stay in TIME_WAIT for a minute.
+        let is_open = |[table, state]: &[&str; 2]| {
             let read = std::fs::read_to_string(format!("/proc/net/{table}"));
-            read.expect("a table of the kernel").contains(&text)
+            read.expect("a table of the kernel").lines().any(|line| {
+                let mut columns = line.split_whitespace().skip(1);
+                columns.next() == Some(&own) && columns.nth(1) == Some(state)
+            })
         };
         let begun = std::time::Instant::now();
-        while ["tcp", "udp"].iter().any(is_open) {
+        while [["tcp", LISTENS], ["udp", UNCONNECTED]].iter().any(is_open) {
             assert!(begun.elapsed().as_secs() < 10, "{address} is open");
             std::thread::sleep(std::time::Duration::from_millis(1));
         }

@@ -155,14 +155,13 @@ fn carry_out(
             };
             set.extend(settings);
             let (found, plan, lacking) = checks::read_fitting(plan, &set, &testbed)?;
-            if !lacking.is_empty() {
-                let lacking = lacking.join(", ");
-                eprintln!(
-                    "{name}: left out where it needs endpoints that are not there: {lacking}"
-                );
-            }
+            let lacking = lacking.join(", ");
             if plan.sweeps.is_empty() {
+                eprintln!("{name}: left out, the hosts have no endpoints {lacking}");
                 return Ok(Ended::LeftOut);
+            }
+            if !lacking.is_empty() {
+                eprintln!("{name}: without the sweeps that need the endpoints {lacking}");
             }
             (found, plan, hosts)
         }
