@@ -1,5 +1,5 @@
 # Two NUMA nodes, each with a card behind a root port of its own: which of ten points have workers on
-# the wrong node, and which CPUs linerate proposes.
+# the wrong node.
 . "$GUEST/checks.sh"
 PATH=$(dirname "$LINERATE"):$PATH
 export PATH
