@@ -172,7 +172,7 @@ impl Suite {
         unpacked: &Path,
         finish: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        // Only what is whole gets its final name: what was interrupted is fetched again.
+        // Only a whole folder gets its final name: an interrupted download starts again.
         let mut partial = unpacked.as_os_str().to_owned();
         partial.push(".partial");
         let partial = Path::new(&partial);
