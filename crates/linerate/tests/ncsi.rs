@@ -147,12 +147,13 @@ fn events_of_a_controller_are_shown_as_they_happen_while_watch_has_enabled_them(
     let mut watch = lab.command(&["watch", "-i", SIDEBAND, "--allow-set", "--json"]);
     let mut watch = common::Guard(watch.stdout(Stdio::piped()).spawn().expect("starts"));
     let mut lines = BufReader::new(watch.0.stdout.take().expect("piped")).lines();
-    let mut next = |wanted: &str| loop {
-        let line = lines.next().expect("it goes on").expect("text");
-        let value: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-        if value[wanted].is_object() {
-            return value[wanted].clone();
-        }
+    // A line comes at least every second.
+    let mut next = |wanted: &str| {
+        let mut values = lines.by_ref().take(60).map(|line| {
+            let line = line.expect("text");
+            serde_json::from_str::<serde_json::Value>(&line).expect("JSON")[wanted].clone()
+        });
+        values.find(|value| value.is_object()).expect(wanted)
     };
     // It has enabled them before its first reading.
     next("per_second");
