@@ -133,7 +133,7 @@ impl Interface {
             return refuse(format!(
                 "control connections use {0}, and its driver interrupts it for mode \
                     xdp_zero_copy, which ends the campaign; reach the agent over another \
-                    interface, or use mode xdp_copy",
+                    interface, or use mode packet",
                 self.name
             ));
         }
@@ -295,7 +295,10 @@ mod tests {
         let own = found(&["192.0.2.1", "127.0.0.1"]);
         assert!(own.is_fit(&params(json!({ "mode": "xdp" })), true).is_ok());
         let said = why(&own, taken, true);
-        assert!(said.contains("control connections use lo") && said.contains("xdp_copy"), "{said}");
+        assert!(
+            said.contains("control connections use lo") && said.contains("mode packet"),
+            "{said}"
+        );
     }
 
     #[test]
