@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -10,6 +9,9 @@ use linerate_campaign::letters;
 use linerate_campaign::testbeds::Place;
 use linerate_model::Nanos;
 use linerate_report::Format;
+use linerate_view::Console;
+
+use crate::output::{self, Measuring};
 
 /// Options of every command.
 #[derive(Clone, Copy, Debug, Args)]
@@ -33,6 +35,22 @@ pub(crate) struct Global {
     pub(crate) color: Color,
 }
 
+impl Global {
+    /// Returns what a view of a campaign needs of the command line.
+    pub(crate) fn console(self) -> Console {
+        let wants_lines = self.plain || self.quiet || self.json || output::is_redirected();
+        Console {
+            may_draw: !wants_lines,
+            is_quiet: self.quiet,
+            is_verbose: self.verbose,
+            has_color: output::color(),
+            say: |line| eprintln!("{line}"),
+            hold: || Box::new(Measuring::hold()),
+            relay: || Box::new(Measuring::relay()),
+        }
+    }
+}
+
 /// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
@@ -42,6 +60,22 @@ pub(crate) enum Color {
     Always,
     /// Never.
     Never,
+}
+
+impl Color {
+    /// Returns whether messages are coloured.
+    pub(crate) fn is_wanted(self) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            // Only messages have colour, and they go to standard error. An empty NO_COLOR counts
+            // as unset, as its convention says.
+            Self::Auto => {
+                std::io::stderr().is_terminal()
+                    && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+            }
+        }
+    }
 }
 
 /// Formats of a report.
@@ -188,28 +222,6 @@ pub(crate) struct AgentArgs {
     /// `http` workloads)
     #[arg(long, value_name = "FOLDER")]
     pub(crate) allow_serve: Vec<PathBuf>,
-}
-
-static COLOR: OnceLock<bool> = OnceLock::new();
-
-/// Decides whether messages are coloured; the first call counts.
-pub(crate) fn set_color(color: Color) {
-    // Messages written before and after must agree, so later calls change nothing.
-    COLOR.get_or_init(|| match color {
-        Color::Always => true,
-        Color::Never => false,
-        Color::Auto => {
-            // Only messages have colour, and they go to standard error.
-            std::io::stderr().is_terminal()
-                // An empty NO_COLOR counts as unset, as its convention says.
-                && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-        }
-    });
-}
-
-/// Returns whether messages are coloured.
-pub(crate) fn color() -> bool {
-    COLOR.get().copied().unwrap_or(false)
 }
 
 /// Reads a time of the command line: seconds, or a number with its unit.

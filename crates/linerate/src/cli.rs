@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use linerate_campaign::iperf3::{translated, wants_json, wants_stream};
 
-use crate::args::{self, AgentArgs, Global, Saved};
+use crate::args::{AgentArgs, Global, Saved};
 use crate::commands::compare::CompareArgs;
 use crate::commands::dashboard::DashboardArgs;
 use crate::commands::demo::DemoArgs;
@@ -194,7 +194,7 @@ pub(crate) fn parse() -> Result<Invocation, Failure> {
         output::set_stream(args.is_stream);
         cli.global.verbose |= args.is_verbose;
     }
-    args::set_color(cli.global.color);
+    output::set_color(cli.global.color.is_wanted());
     output::set_json(cli.global.json);
     let limit = matches.subcommand_matches("limit").cloned();
     Ok(Invocation { cli, limit })

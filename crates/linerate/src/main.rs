@@ -16,10 +16,8 @@ mod iperf3;
 mod ledgers;
 mod parameters;
 mod problems;
-mod progress;
 mod reference;
 mod reports;
-mod view;
 
 use std::process::ExitCode;
 

@@ -161,7 +161,7 @@ fn shown(text: Arguments<'_>) -> String {
     let text = text.to_string();
     // Every message passes here, so no command can print a password by mistake.
     let hidden = linerate_model::redacted(&text);
-    let parts = if crate::args::color() { styles(&hidden) } else { vec![(&*hidden, "")] };
+    let parts = if color() { styles(&hidden) } else { vec![(&*hidden, "")] };
     parts
         .iter()
         .flat_map(|(text, style)| [printable(text, Lines::Several), Cow::Borrowed(*style)])
@@ -187,6 +187,19 @@ fn styles(text: &str) -> Vec<(&str, &str)> {
     }
     parts.push((&text[part..], ""));
     parts
+}
+
+/// True if messages are coloured.
+static COLOR: AtomicBool = AtomicBool::new(false);
+
+/// Decides whether messages are coloured.
+pub(crate) fn set_color(is_wanted: bool) {
+    COLOR.store(is_wanted, Ordering::Relaxed);
+}
+
+/// Returns whether messages are coloured.
+pub(crate) fn color() -> bool {
+    COLOR.load(Ordering::Relaxed)
 }
 
 /// True if one JSON document is wanted on standard output.

@@ -5,7 +5,7 @@ use linerate_model::{Lines, Problem, printable};
 
 /// Returns every problem of the text `source`, which was read from `origin`.
 pub(crate) fn shown(origin: &str, source: &str, problems: &[Problem]) -> String {
-    let renderer = if crate::args::color() { Renderer::styled() } else { Renderer::plain() };
+    let renderer = if crate::output::color() { Renderer::styled() } else { Renderer::plain() };
     let shown: Vec<String> =
         problems.iter().map(|problem| render(&renderer, origin, source, problem)).collect();
     let n = problems.len();

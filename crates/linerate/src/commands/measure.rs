@@ -15,11 +15,10 @@ use linerate_control::{Progress, RunSummary};
 use linerate_model::Campaign;
 use linerate_model::plan::{Draft, Plan};
 use linerate_sys::signal::interrupted;
+use linerate_view::{Display, View};
 
 use crate::args::Global;
 use crate::exit::Failure;
-use crate::progress::{self, Display};
-use crate::view::View;
 
 /// A campaign that was run, and how it went.
 pub(crate) type Measured = (Campaign, RunSummary);
@@ -72,13 +71,12 @@ impl WaitArgs {
 /// Person who follows the stages of a command on the terminal.
 pub(crate) struct Person<'a> {
     view: View,
-    global: Global,
     wait: Option<&'a WaitArgs>,
 }
 
 impl<'a> Person<'a> {
     pub(crate) fn new(what: &'static str, global: Global, wait: Option<&'a WaitArgs>) -> Self {
-        Self { view: View::new(what, global), global, wait }
+        Self { view: View::new(what, global.console()), wait }
     }
 }
 
@@ -88,7 +86,8 @@ impl Audience for Person<'_> {
     }
 
     fn watcher(&self) -> Watcher<'_> {
-        progress::watcher(self.global, &self.view)
+        let mut display = Display::new(&self.view);
+        Box::new(move |event| display.show(event))
     }
 
     fn again(&self, busy: &Failure) -> bool {
@@ -134,10 +133,10 @@ pub(crate) fn at(
     global: Global,
 ) -> Result<Measured, Failure> {
     let mut ground = testbeds::prepare(place)?;
-    let view = View::new(command, global);
+    let view = View::new(command, global.console());
     let live = view.live();
     let request = Request { found, plan, ground: &ground, path: &[], ledger, resume, live };
-    let mut display = Display::new(global, &view);
+    let mut display = Display::new(&view);
     let measured = conduct::conduct(&request, &mut |event| display.show(&event))?;
     // The bar and the view must be gone before the answer is printed, and the lab before the report
     // is written: both take time in which nothing needs them.

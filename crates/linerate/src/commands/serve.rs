@@ -22,7 +22,7 @@ use crate::args::{Global, Saved, seconds};
 use crate::commands::measure;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::parameters::{ServeSettings, SettingOptions};
-use crate::{progress, reports};
+use crate::reports;
 
 mod iperf3;
 mod stamp;
@@ -164,7 +164,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
             }
             seconds.take(intervals).iter().filter(|_| show).for_each(|line| println!("{line}"));
         }
-        event => progress::notice(&event, global),
+        event => global.console().notice(&event),
     };
     let nobody = Live::default();
     let files = (args.ledger.as_deref(), &served[..], &nobody);

@@ -19,6 +19,7 @@ use linerate_control::Progress;
 use linerate_model::plan::Draft;
 use linerate_model::{CampaignHeader, Direction, HostRecord, Nanos, TrialOutcome, TrialSpec};
 use linerate_report::live::{LiveForm, LiveTable, LoadKind, PathCut};
+use linerate_view::View;
 use serde_json::Value;
 
 use crate::args::{Global, REACH, Saved, one_of, time};
@@ -27,8 +28,7 @@ use crate::commands::pair;
 use crate::exit::{Failure, Outcome};
 use crate::iperf3::Iperf3Options;
 use crate::parameters::{SettingOptions, ToSettings};
-use crate::view::View;
-use crate::{output, progress, reports};
+use crate::{output, reports};
 
 mod iperf3_server;
 mod stamp;
@@ -235,14 +235,15 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         printed: Vec::new(),
         hosts: Vec::new(),
     };
-    let view = View::new("to", global);
+    let console = global.console();
+    let view = View::new("to", console);
     let kept: (_, &[PathBuf], _) = (args.ledger.as_deref(), &served, view.live());
     let watch = &mut |event: Progress<'_>| match event {
         Progress::HostJoined { record } => printer.hosts.push(record.clone()),
         Progress::TrialStarted { trial, .. } => printer.begin(&ground, trial, &asked),
         Progress::Intervals { side, intervals, .. } => printer.print(lines.take(side, intervals)),
         Progress::TrialEnded { outcome, .. } => printer.print(lines.rest(outcome)),
-        event => progress::notice(&event, global),
+        event => console.notice(&event),
     };
     let measured = args.wait.when_free(|| measure::drafted("to", &draft, &ground, kept, watch));
     // The lines that it held come before the result.

@@ -14,7 +14,7 @@ use crate::args::{Global, Saved, seconds};
 use crate::commands::measure;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::parameters::StorageOptions;
-use crate::{progress, reports};
+use crate::reports;
 
 /// Load on a disk or file.
 #[derive(Debug, Args)]
@@ -76,7 +76,7 @@ fn measure(args: &LoadArgs, repeats: u32, global: Global) -> Outcome {
     }
     // A disk has no path: both endpoints are on this host.
     let ground = testbeds::loopback(false);
-    let watch = &mut |event: Progress<'_>| progress::notice(&event, global);
+    let watch = &mut |event: Progress<'_>| global.console().notice(&event);
     let nobody = Live::default();
     let kept: (_, &[PathBuf], _) = (args.ledger.as_deref(), &[], &nobody);
     let (campaign, summary) = measure::drafted("disk", &draft, &ground, kept, watch)?;

@@ -15,7 +15,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Sparkline};
 
-use super::chart::{Track, columns};
+use crate::chart::{Track, columns};
 
 /// Size from which figures are in tiles, beside a picture of the path.
 const LARGE: (u16, u16) = (80, 24);

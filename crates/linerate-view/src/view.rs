@@ -5,9 +5,7 @@
 //! terminal after the view, as they would have without it. The view opens with the first trial:
 //! until then ssh may ask for a password.
 
-mod chart;
-mod frame;
-
+use std::any::Any;
 use std::io::{self, ErrorKind, IsTerminal, Stdout};
 use std::os::fd::AsFd;
 use std::panic;
@@ -32,9 +30,8 @@ use rustix::io::Errno;
 use rustix::process::{Signal, getpgrp, getpid, kill_process};
 use rustix::termios::tcgetpgrp;
 
-use self::frame::{Shown, draw};
-use crate::args::{Global, color};
-use crate::output::{self, Measuring};
+use crate::Console;
+use crate::frame::{Shown, draw};
 
 /// Longest time between two looks for keys and snapshots.
 const LOOK: Duration = Duration::from_millis(25);
@@ -47,38 +44,40 @@ const REST: Duration = Duration::from_millis(150);
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// View of the campaigns of one command; closed when this is dropped.
-pub(crate) struct View {
+pub struct View {
     live: Arc<Live>,
     running: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
     /// Where there is no view, lines.
-    lines: Option<Measuring>,
+    lines: Option<Box<dyn Any>>,
+    pub(crate) console: Console,
 }
 
 impl View {
     /// Returns the view for `command`. It shows nothing where a person would not see it, or wants
     /// lines.
-    pub(crate) fn new(command: &'static str, global: Global) -> Self {
+    pub fn new(command: &'static str, console: Console) -> Self {
         let live = Arc::new(Live::default());
-        let running = wanted(global).then(|| {
+        let running = wanted(console).then(|| {
             let over = Arc::new(AtomicBool::new(false));
-            let screen = Screen { live: Arc::clone(&live), command, over: Arc::clone(&over) };
+            let screen =
+                Screen { live: Arc::clone(&live), command, over: Arc::clone(&over), console };
             let snapshots = live.watch();
             let named = std::thread::Builder::new().name("linerate-view".into());
             let thread = named.spawn(move || screen.run(&snapshots)).ok()?;
             Some((over, thread))
         });
         let running = running.flatten();
-        let lines = running.is_none().then(Measuring::relay);
-        Self { live, running, lines }
+        let lines = running.is_none().then(console.relay);
+        Self { live, running, lines, console }
     }
 
     /// Returns the link to the campaigns.
-    pub(crate) fn live(&self) -> &Live {
+    pub fn live(&self) -> &Live {
         &self.live
     }
 
     /// Returns whether a person sees it.
-    pub(crate) fn is_shown(&self) -> bool {
+    pub fn is_shown(&self) -> bool {
         self.running.is_some()
     }
 }
@@ -95,15 +94,14 @@ impl Drop for View {
 }
 
 /// Returns whether a person at a terminal wants to see the view.
-fn wanted(global: Global) -> bool {
+fn wanted(console: Console) -> bool {
     let is_capable =
         std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb");
     let is_terminal =
         io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
     // A program in the background that changes the terminal is stopped by the kernel (termios(3)).
     let is_foreground = || tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp());
-    let wants_lines = global.plain || global.quiet || global.json || output::is_redirected();
-    !wants_lines && is_capable && is_terminal && is_foreground()
+    console.may_draw && is_capable && is_terminal && is_foreground()
 }
 
 /// The thread's part of a view.
@@ -111,13 +109,14 @@ struct Screen {
     live: Arc<Live>,
     command: &'static str,
     over: Arc<AtomicBool>,
+    console: Console,
 }
 
 impl Screen {
     /// Draws until the view is over.
     fn run(&self, snapshots: &Receiver<Arc<Snapshot>>) {
         let Some(first) = self.first_trial(snapshots) else { return };
-        let held = Measuring::hold();
+        let held = (self.console.hold)();
         let Ok(mut opened) = Opened::new() else { return };
         // An error is a terminal that has gone: nobody is left to see anything.
         let _gone = self.draw_all(first, snapshots, &mut opened.terminal, io::stdin());
@@ -165,7 +164,7 @@ impl Screen {
                     command: self.command,
                     is_paused: self.live.is_paused(),
                     is_ending,
-                    has_color: color(),
+                    has_color: self.console.has_color,
                 };
                 terminal.draw(|frame| draw(frame, &shown)).map_err(io::Error::other)?;
                 (drawn, has_news) = (Some(Instant::now()), false);
@@ -318,7 +317,17 @@ mod tests {
     fn a_panic_in_another_thread_ends_the_drawing_and_a_pause() {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let (live, over) = (Arc::new(Live::default()), Arc::new(AtomicBool::new(false)));
-        let screen = Screen { live: Arc::clone(&live), command: "run", over: Arc::clone(&over) };
+        let console = Console {
+            may_draw: true,
+            is_quiet: false,
+            is_verbose: false,
+            has_color: false,
+            say: |_| {},
+            hold: || Box::new(()),
+            relay: || Box::new(()),
+        };
+        let screen =
+            Screen { live: Arc::clone(&live), command: "run", over: Arc::clone(&over), console };
         let snapshots = live.watch();
         // Its other end stays open: a keyboard on which nobody types.
         let (keyboard, _writer) = std::io::pipe().expect("a pipe");

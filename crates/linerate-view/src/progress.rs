@@ -7,29 +7,31 @@ use std::sync::Mutex;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_answers::plan::{coordinate, span};
 use linerate_answers::progress::{learnt, looked};
-use linerate_campaign::stages::Watcher;
 use linerate_control::Progress;
 use linerate_model::{AGENT_PORT, Incident, IncidentKind, Lines, Nanos, TrialOutcome, printable};
 
-use crate::args::Global;
-use crate::view::View;
+use crate::{Console, View};
 
-/// Returns a display for one stage of a ladder.
-pub(crate) fn watcher(global: Global, view: &View) -> Watcher<'static> {
-    let mut display = Display::new(global, view);
-    Box::new(move |event| display.show(event))
+impl Console {
+    /// Prints what `event` reports besides the measurement, if anything, unless only results are
+    /// wanted.
+    pub fn notice(&self, event: &Progress<'_>) {
+        if !self.is_quiet
+            && let Some(line) = notice(event, self.is_verbose)
+        {
+            (self.say)(&line);
+        }
+    }
 }
 
-/// Prints what `event` reports besides the measurement, if anything, unless only results are
-/// wanted.
-pub(crate) fn notice(event: &Progress<'_>, global: Global) {
+/// Returns what `event` reports besides the measurement.
+fn notice(event: &Progress<'_>, is_verbose: bool) -> Option<String> {
     match event {
-        _ if global.quiet => {}
-        Progress::Incident { incident, .. } if global.verbose || is_new(incident, &REPORTED) => {
-            eprintln!("{}", incident.message);
+        Progress::Incident { incident, .. } if is_verbose || is_new(incident, &REPORTED) => {
+            Some(incident.message.clone())
         }
-        Progress::OwnPorts { datagrams, error } => eprintln!("{}", own_ports(*datagrams, *error)),
-        _ => {}
+        Progress::OwnPorts { datagrams, error } => Some(own_ports(*datagrams, *error)),
+        _ => None,
     }
 }
 
@@ -56,34 +58,35 @@ fn is_new(incident: &Incident, reported: &Mutex<BTreeSet<String>>) -> bool {
 const WORTH_SAYING: Nanos = Nanos::from_secs(60);
 
 /// Display of progress on standard error.
-pub(crate) struct Display {
+pub struct Display {
     bar: Option<ProgressBar>,
     lines: bool,
     /// True if a live view shows what the bar would.
     has_view: bool,
-    verbose: bool,
+    console: Console,
     /// True from the first trial on.
     is_begun: bool,
 }
 
 impl Display {
-    /// Returns a display that suits the options and the terminal, beside a `view`.
-    pub(crate) fn new(global: Global, view: &View) -> Self {
-        let terminal = std::io::stderr().is_terminal();
-        let has_view = view.is_shown();
-        let bar = (terminal && !global.quiet && !has_view).then(|| {
+    /// Returns a display that suits the console, beside a `view`.
+    #[must_use]
+    pub fn new(view: &View) -> Self {
+        let (console, has_view) = (view.console, view.is_shown());
+        let is_terminal = std::io::stderr().is_terminal();
+        let bar = (is_terminal && !console.is_quiet && !has_view).then(|| {
             let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}")
                 .expect("the template is valid");
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
         });
-        let (lines, is_begun) = (!terminal && !global.quiet, false);
-        Self { lines, has_view, verbose: global.verbose, is_begun, bar }
+        let lines = !is_terminal && !console.is_quiet;
+        Self { lines, has_view, console, is_begun: false, bar }
     }
 
     /// Shows one event.
-    pub(crate) fn show(&mut self, event: &Progress<'_>) {
+    pub fn show(&mut self, event: &Progress<'_>) {
         match event {
-            Progress::HostJoined { record } if self.verbose => {
+            Progress::HostJoined { record } if self.console.is_verbose => {
                 self.say(&format!(
                     "{} joined; its clock is known to {} us",
                     record.host,
@@ -104,7 +107,7 @@ impl Display {
                         trial.sweep,
                         coordinate(trial)
                     );
-                    // The bar is drawn past this crate's macros.
+                    // The bar is drawn past the printing that escapes control characters.
                     bar.set_message(printable(&message, Lines::One).into_owned());
                 }
             }
@@ -119,19 +122,21 @@ impl Display {
                 };
                 if self.lines {
                     let left = span(eta.as_secs_f64());
-                    eprintln!(
+                    (self.console.say)(&format!(
                         "{number}/{of} {word}  {}: {} #{}  ({left} left)",
                         trial.sweep,
                         coordinate(trial),
                         trial.repeat + 1
-                    );
+                    ));
                 }
             }
             Progress::Looked { trial, look, until, more } => {
                 self.say(&looked(trial, look, until, *more))
             }
             Progress::Searched { trial, result, found } => self.say(&learnt(trial, result, found)),
-            Progress::Incident { incident, .. } if self.verbose || is_new(incident, &REPORTED) => {
+            Progress::Incident { incident, .. }
+                if self.console.is_verbose || is_new(incident, &REPORTED) =>
+            {
                 let at = if incident.host.is_empty() {
                     String::new()
                 } else {
@@ -151,8 +156,8 @@ impl Display {
 
     fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None if self.lines || self.has_view => eprintln!("{line}"),
+            Some(bar) => bar.suspend(|| (self.console.say)(line)),
+            None if self.lines || self.has_view => (self.console.say)(line),
             None => {}
         }
     }
