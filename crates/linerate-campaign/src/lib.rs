@@ -18,6 +18,7 @@
 //! | [`iperf3`] | options of iperf3, and their fate here |
 //! | [`foreign`], [`stamp`] | other ends that are no agents: iperf3 servers, reflectors of STAMP |
 //! | [`letters`] | sizes and rates as iperf3 and fio users type them |
+//! | [`options`] | values of options that are parameters |
 //! | [`policy`], [`separation`] | rights that an agent grants, and those that it keeps itself |
 //! | [`standing`] | processes that carry a lab |
 //!
@@ -61,6 +62,7 @@ pub mod letters;
 pub mod live;
 pub mod mesh;
 mod observers;
+pub mod options;
 pub mod outline;
 mod places;
 pub mod policy;

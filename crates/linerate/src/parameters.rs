@@ -4,8 +4,9 @@
 use std::marker::PhantomData;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use linerate_campaign::drafts::{OF_PROBE, OF_SERVE, OF_TO, Setting, word_of};
+use linerate_campaign::drafts::{OF_PROBE, OF_SERVE, OF_TO, Setting};
 use linerate_campaign::letters;
+use linerate_campaign::options::{self, Readings};
 use linerate_load::{Parameter, Takes, workload};
 use serde_json::Value;
 
@@ -52,9 +53,6 @@ pub(crate) struct SettingOptions<T> {
     typed: Vec<(&'static Setting, Readings)>,
     of: PhantomData<T>,
 }
-
-/// A value of an option as each of its workloads reads it: types and ranges differ.
-type Readings = Vec<(&'static str, Result<Value, String>)>;
 
 /// Command whose options are a table.
 pub(crate) trait Settings {
@@ -119,25 +117,12 @@ impl<T> SettingOptions<T> {
         command: &str,
         workload: &str,
     ) -> Result<Vec<(&'static Setting, Value)>, Failure> {
-        self.typed.iter().map(|typed| read(command, workload, typed)).collect()
+        let values = self.typed.iter().map(|(setting, readings)| {
+            let value = options::reading(command, workload, setting, readings)?;
+            Ok((*setting, value))
+        });
+        values.collect()
     }
-}
-
-/// Returns an option of `command` with its value for `workload`.
-fn read(
-    command: &str,
-    workload: &str,
-    (setting, readings): &(&'static Setting, Readings),
-) -> Result<(&'static Setting, Value), Failure> {
-    let own = readings.iter().find(|(of, _)| *of == workload);
-    // An option that does not apply is refused where the plan is drafted.
-    let other = || readings.iter().find(|(_, value)| value.is_ok());
-    let value = own.or_else(other).map(|(_, value)| value.clone());
-    let value = value.unwrap_or_else(|| Err("no value".to_owned()));
-    value.map(|value| (*setting, value)).map_err(|cause| {
-        let mode = word_of(workload);
-        Failure::wrong(format!("{command}: {} of {mode}: {cause}", setting.typed()))
-    })
 }
 
 /// Returns the readings of `setting` on the command line, if it is there.
@@ -150,25 +135,9 @@ fn chosen(matches: &ArgMatches, setting: &Setting) -> Option<Readings> {
     }
 }
 
-/// Returns the option of `setting`. Its help is that of each different parameter which it sets.
+/// Returns the option of `setting`.
 fn setting_option(all: &'static [Setting], setting: &'static Setting) -> Arg {
-    let mut helps: Vec<(String, Vec<&str>)> = Vec::new();
-    for (workload, parameter) in setting.parameters() {
-        let text = match setting.fixed {
-            Some(word) => format!("Set {} = \"{word}\": {}", parameter.name, parameter.meaning),
-            None => help(&parameter),
-        };
-        match helps.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, words)) => words.push(word_of(workload)),
-            None => helps.push((text, vec![word_of(workload)])),
-        }
-    }
-    let of_all = helps.len() == 1;
-    let lines = helps.into_iter().map(|(text, words)| match of_all {
-        true => text,
-        false => format!("{}: {text}", words.join(", ")),
-    });
-    let lines: Vec<String> = setting.note.map(str::to_owned).into_iter().chain(lines).collect();
+    let lines = options::helps(setting);
     let others = all.iter().filter(|other| {
         other.option != setting.option && setting.sets.iter().any(|one| other.sets.contains(one))
     });
@@ -185,37 +154,14 @@ fn setting_option(all: &'static [Setting], setting: &'static Setting) -> Arg {
         return option.action(ArgAction::SetTrue);
     }
     let (_, first) = setting.parameters().next().expect("a setting sets a parameter");
-    valued(option, &first.takes).value_parser(move |text: &str| readings(setting, text))
-}
-
-/// Reads `text` for each workload of `setting`.
-///
-/// # Errors
-/// If it fits none: why it does not fit the first.
-fn readings(setting: &Setting, text: &str) -> Result<Readings, String> {
-    let mut readings = Vec::new();
-    let mut refused = Vec::new();
-    let mut is_size = false;
-    for (workload, parameter) in setting.parameters() {
-        is_size |= matches!(parameter.takes, Takes::Size { .. });
-        // As with iperf3, a rate without a unit is in bits.
-        let bits = letters::rate(text).map(|rate| vec![Value::from(rate.to_string())]);
-        let values = match (&parameter.takes, bits) {
-            (Takes::Rate, Some(bits)) => checked(&parameter, bits),
-            _ => values(&parameter, text),
-        };
-        // A count may be a range, of which an option of one measurement takes the first.
-        let value = values.and_then(|values| values.into_iter().next().ok_or_else(String::new));
-        refused.extend(value.clone().err());
-        readings.push((workload, value));
-    }
-    if readings.iter().all(|(_, value)| value.is_err()) {
-        return Err(refused.swap_remove(0));
-    }
-    if is_size {
-        announce(text);
-    }
-    Ok(readings)
+    valued(option, &first.takes).value_parser(move |text: &str| {
+        let readings = options::readings(setting, text)?;
+        let mut parameters = setting.parameters();
+        if parameters.any(|(_, parameter)| matches!(parameter.takes, Takes::Size { .. })) {
+            announce(text);
+        }
+        Ok::<Readings, String>(readings)
+    })
 }
 
 /// Prints the number of bytes of a size whose unit people read in two ways.
@@ -225,7 +171,7 @@ fn announce(text: &str) {
 
 /// Returns `option` with a value of type `takes`.
 fn valued(option: Arg, takes: &Takes) -> Arg {
-    let option = option.value_name(value_name(takes));
+    let option = option.value_name(options::value_name(takes));
     match takes {
         // Without the equals sign, the next argument would be taken for the value.
         Takes::Flag => option.num_args(0..=1).require_equals(true).default_missing_value("true"),
@@ -270,7 +216,7 @@ fn option(parameter: &Parameter) -> Arg {
     let is_text = matches!(parameter.takes, Takes::Text { .. });
     let option = Arg::new(parameter.name)
         .long(parameter.name.replace('_', "-"))
-        .help(help(parameter))
+        .help(options::help(parameter))
         .hide_short_help(!COMMON.contains(&parameter.name))
         .action(ArgAction::Append);
     let own = parameter.clone();
@@ -278,7 +224,7 @@ fn option(parameter: &Parameter) -> Arg {
         if matches!(own.takes, Takes::Size { .. }) {
             announce(text);
         }
-        values(&own, text)
+        options::values(&own, text)
     });
     // A text may contain commas.
     if !is_text {
@@ -292,77 +238,6 @@ fn option(parameter: &Parameter) -> Arg {
         Some((_, alias)) => option.visible_alias(*alias),
         None => option,
     }
-}
-
-/// Returns the placeholder of values in help.
-fn value_name(takes: &Takes) -> &'static str {
-    match takes {
-        Takes::BitRate | Takes::Rate => "RATE",
-        Takes::Count { .. } => "NUMBER",
-        Takes::Flag => "true|false",
-        Takes::Ratio { .. } => "PER CENT",
-        Takes::Size { .. } => "BYTES",
-        Takes::Text { .. } => "TEXT",
-        Takes::Time { .. } => "TIME",
-        Takes::Word(_) | Takes::WordOr(..) => "WORD",
-    }
-}
-
-/// Returns the help of an option: meaning, range and default of `parameter`.
-fn help(parameter: &Parameter) -> String {
-    let Parameter { takes, default, meaning, .. } = parameter;
-    let capital: String = meaning[..1].to_uppercase();
-    format!("{capital}{} ({takes}) [default: {default}]", &meaning[1..])
-}
-
-/// Reads `text` as users of fio and iperf3 type a value of `parameter`: bare numbers are per cent,
-/// operations per second, seconds, bytes with K, M, G, T for powers of 1024, or bits per second
-/// with powers of 1000; a count may be a range, FIRST..LASTxFACTOR or FIRST..LAST+STEP.
-fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
-    let values = match &parameter.takes {
-        // Its values have names, too.
-        Takes::Count { .. } if parameter.name == "dscp" => {
-            vec![letters::code_point(text).map_or_else(|| text.into(), Value::from)]
-        }
-        // A plain number is not a range of one.
-        Takes::Count { .. } => match (text.parse::<u64>(), letters::depths(text)) {
-            (Ok(number), _) => vec![number.into()],
-            (_, Some(range)) => range.into_iter().map(Value::from).collect(),
-            _ => vec![text.into()],
-        },
-        Takes::Flag => vec![text.parse::<bool>().map_or_else(|_| text.into(), Value::from)],
-        Takes::Ratio { .. } => with_unit(text, "%"),
-        Takes::Rate => {
-            vec![letters::operations(text).map_or_else(|| text.into(), |of| of.to_string().into())]
-        }
-        Takes::Size { .. } => {
-            vec![letters::size(text).map_or_else(|| text.into(), |size| size.to_string().into())]
-        }
-        Takes::Time { .. } => with_unit(text, "s"),
-        Takes::BitRate => {
-            vec![letters::rate(text).map_or_else(|| text.into(), |rate| rate.to_string().into())]
-        }
-        Takes::Text { .. } | Takes::Word(_) | Takes::WordOr(..) => vec![text.into()],
-    };
-    checked(parameter, values)
-}
-
-/// Returns `values` if each fits `parameter`.
-fn checked(parameter: &Parameter, values: Vec<Value>) -> Result<Vec<Value>, String> {
-    for value in &values {
-        // The declaration of the workload decides, so options and plans accept the same values.
-        parameter.check(value).map_err(|error| {
-            let expected = error.expected.map(|expected| format!("; expected {expected}"));
-            error.cause + &expected.unwrap_or_default()
-        })?;
-    }
-    if values.is_empty() { Err("the range is empty".to_owned()) } else { Ok(values) }
-}
-
-/// Returns `text` with `unit` if it is a bare number: the unit that fio and iperf3 assume.
-fn with_unit(text: &str, unit: &str) -> Vec<Value> {
-    let is_bare = text.parse::<f64>().is_ok();
-    vec![Value::from(if is_bare { format!("{text} {unit}") } else { text.to_owned() })]
 }
 
 #[cfg(test)]
@@ -413,57 +288,12 @@ mod tests {
             ("zerocopy", &"sendfile".into()),
         ];
         assert_eq!(given, expected);
-        let error = options(&["-P", "0"]).expect_err("no stream").to_string();
-        assert!(error.contains("from 1 to 16384"), "{error}");
         let error = options(&["-b", "1G", "--fq-rate", "2G"]).expect_err("one limit").to_string();
         assert!(error.contains("cannot be used with"), "{error}");
-        // Each mode has its own types and ranges, and bare rates are in bits as with iperf3.
-        for (mode, words, expected) in [
-            ("tcp_rr", ["-l", "1"], Ok("1 B")),
-            ("tcp_stream", ["-b", "1G"], Ok("1 Gbit/s")),
-            ("udp_stream", ["-b", "1G"], Ok("1 Gbit/s")),
-            ("udp_stream", ["-b", "1000000"], Ok("1 Mbit/s")),
-            ("udp_stream", ["-b", "1 kpps"], Ok("1 kpps")),
-            ("tcp_stream", ["-b", "1 kpps"], Err("to: -b of tcp: ")),
-            ("udp_stream", ["-l", "1"], Err("to: -l of udp: ")),
-        ] {
-            let read = options(&words).expect("for one mode").given("to", mode);
-            match (read, expected) {
-                (Ok(given), Ok(value)) => assert_eq!(given[0].1, Value::from(value), "{words:?}"),
-                (Err(refused), Err(part)) => {
-                    assert!(refused.message().starts_with(part), "{}", refused.message());
-                }
-                (read, expected) => panic!("{mode} {words:?}: {read:?}, {expected:?}"),
-            }
-        }
-        let command = SettingOptions::<ToSettings>::augment_args(Command::new("to"));
-        let help = command.clone().render_long_help().to_string();
-        for part in
-            ["udp: UDP payload", "TCP_MAXSEG", "0 is no limit", "Set send = \"sendfile\": how "]
-        {
-            assert!(help.contains(part), "{part}: {help}");
-        }
-        // Help has the words that a person types, and the defaults of the command.
-        assert!(!help.contains("tcp_") && !help.contains("udp_"), "{help}");
-        for default in ["[default: \"1 Mbit/s\"]", "[default: \"host\"]"] {
-            assert!(help.contains(default), "{default}: {help}");
-        }
     }
 
     #[test]
-    fn a_bare_number_has_the_unit_of_its_option() {
-        for (argument, expected) in [
-            ("--read=70", "70 %"),
-            ("--rate=500", "500 packet/s"),
-            ("--rate=2k", "2 kpacket/s"),
-            ("--rate=800 Mbit/s", "800 Mbit/s"),
-            ("--bs=4k", "4 KiB"),
-            ("--delay=1", "1 s"),
-            ("--delay=5 ms", "5 ms"),
-        ] {
-            let options = read(&[argument.to_owned()]).expect(argument);
-            assert_eq!(options.given[0].1, [Value::from(expected)], "{argument}");
-        }
+    fn an_option_takes_a_list_and_a_switch_no_value() {
         let swept = read(&["--qd=1..8x2,3".to_owned(), "--verify".to_owned()]).expect("a range");
         let depths: Vec<Value> = [1, 2, 4, 8, 3].map(Value::from).into();
         assert_eq!(swept.given, [("depth", depths), ("verify", vec![Value::from(true)])]);
