@@ -20,6 +20,7 @@
 //! | [`letters`] | sizes and rates as iperf3 and fio users type them |
 //! | [`options`] | values of options that are parameters |
 //! | [`policy`], [`separation`] | rights that an agent grants, and those that it keeps itself |
+//! | [`sideband`] | questions to a network controller behind a sideband |
 //! | [`standing`] | processes that carry a lab |
 //!
 //! The ladders only decide. They open no socket and no file, so tests run them with simulated hosts
@@ -72,6 +73,7 @@ mod rates;
 pub mod sandbox;
 mod searches;
 pub mod separation;
+pub mod sideband;
 #[cfg(test)]
 mod simulated;
 pub mod stages;
