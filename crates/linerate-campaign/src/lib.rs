@@ -21,7 +21,7 @@
 //! | [`options`] | values of options that are parameters |
 //! | [`policy`], [`separation`] | rights that an agent grants, and those that it keeps itself |
 //! | [`sideband`] | questions to a network controller behind a sideband |
-//! | [`standing`] | processes that carry a lab |
+//! | [`labs`], [`standing`] | labs of `linerate lab`, and the processes that carry them |
 //!
 //! The ladders only decide. They open no socket and no file, so tests run them with simulated hosts
 //! in virtual time.
@@ -58,6 +58,7 @@ pub mod flows;
 pub mod foreign;
 pub mod iperf3;
 pub mod keys;
+pub mod labs;
 mod launcher;
 pub mod letters;
 pub mod live;
