@@ -19,6 +19,7 @@
 //! | [`ledger`] | `linerate ledger` |
 //! | [`mesh`] | `linerate mesh` |
 //! | [`path_lines`] | `linerate to`: header and result |
+//! | [`path_progress`] | `linerate to`, while it measures |
 //! | [`path`] | `linerate to` |
 //! | [`plan`] | `linerate plan` |
 //! | [`probe`] | `linerate probe` |
@@ -48,6 +49,7 @@ pub mod ledger;
 pub mod mesh;
 pub mod path;
 pub mod path_lines;
+pub mod path_progress;
 pub mod plan;
 pub mod probe;
 pub mod progress;

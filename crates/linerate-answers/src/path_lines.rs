@@ -3,14 +3,17 @@
 
 use linerate_analysis::live::{LIVE_QUANTILES, LiveLine};
 use linerate_analysis::{JobStudy, MetricStudy, Study, interface_speed};
-use linerate_campaign::drafts::word_of;
+use linerate_campaign::Failure;
+use linerate_campaign::drafts::{self, word_of};
+use linerate_campaign::path::PathQuestion;
 use linerate_control::{Exit, RunSummary};
 use linerate_load::workloads::HOST_DEFAULT;
+use linerate_model::plan::Draft;
 use linerate_model::{
     BitRate, Bytes, Campaign, Direction, Endpoint, HostRecord, IncidentKind, Metric, Nanos,
     Statistic, Times, metric,
 };
-use linerate_report::live::{HeaderBuffers, HeaderEnd, PathCut, PathHeader, PathSummary};
+use linerate_report::live::{HeaderBuffers, HeaderEnd, LoadKind, PathCut, PathHeader, PathSummary};
 use serde_json::Value;
 
 use crate::path::Offered;
@@ -32,6 +35,40 @@ pub struct PathAsked<'a> {
     pub omit: Nanos,
     /// Length of the measurement; `None` if the load has an end of its own.
     pub duration: Option<Nanos>,
+}
+
+impl<'a> PathAsked<'a> {
+    /// Returns the load of `question`, whose plan is `draft`.
+    ///
+    /// # Errors
+    /// If its options contradict each other.
+    pub fn of(question: &'a PathQuestion, draft: &Draft) -> Result<Self, Failure> {
+        let is_chosen = drafts::given_value(&question.given, "bitrate").is_some();
+        Ok(Self {
+            workload: question.mode.workload,
+            is_reverse: question.is_reverse,
+            congestion: question.text_of("congestion"),
+            offered: match drafts::rate(draft) {
+                _ if !question.is_udp() => Offered::NoDatagrams,
+                None => Offered::Unlimited,
+                Some(rate) if is_chosen => Offered::Chosen(rate),
+                Some(rate) => Offered::Default(rate),
+            },
+            window: question.text_of("window").and_then(|size| size.parse().ok()),
+            omit: question.omit,
+            duration: question.duration()?,
+        })
+    }
+
+    /// Returns the columns of its lines.
+    #[must_use]
+    pub fn kind(&self) -> LoadKind {
+        match word_of(self.workload) {
+            "tcp" => LoadKind::Stream,
+            "udp" => LoadKind::Datagrams,
+            _ => LoadKind::Requests,
+        }
+    }
 }
 
 /// Workloads that send over UDP.

@@ -4,9 +4,10 @@
 //! so the delay of one direction is known as a variation only: the time above its own minimum.
 
 use linerate_analysis::statistics::{Offset, exchange};
-use linerate_model::{Distribution, metric};
+use linerate_campaign::path::PathQuestion;
+use linerate_model::{Distribution, Nanos, PacketRate, metric};
 use linerate_stamp::reflector::Reflected;
-use linerate_stamp::send::Outcome;
+use linerate_stamp::send::{Outcome, SendOptions};
 use linerate_stamp::session::{Exchange, LossMethod, Losses, Session};
 use serde_json::{Value, json};
 
@@ -34,6 +35,66 @@ fn distribution(mut values: Vec<u64>, n_lost: u32) -> Distribution {
     values.sort_unstable();
     let runs = values.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u64));
     Distribution { lost: u64::from(n_lost), ..Distribution::of(runs.collect()) }
+}
+
+/// Complete lines of a session that runs.
+#[derive(Debug)]
+pub struct StampLines {
+    /// Packets of a line.
+    per_line: usize,
+    /// Time between two packets, s.
+    gap: f64,
+    /// Packets in lines so far.
+    n_done: usize,
+    lines: Vec<StampLine>,
+}
+
+impl StampLines {
+    /// Returns the lines of a session with these `options`, as `question` wants them.
+    #[must_use]
+    pub fn new(options: &SendOptions, question: &PathQuestion) -> Self {
+        let gap = options.gap.as_secs_f64();
+        let span = question.span(Nanos::from_secs_f64(gap * f64::from(options.n_packets)));
+        let per_line = ((span.as_secs_f64() / gap).round() as usize).max(1);
+        Self { per_line, gap, n_done: 0, lines: Vec::new() }
+    }
+
+    /// Returns the lines that are complete since the last call; with `is_over` all that are left.
+    /// Replies to the last packets of a line may be on their way, so it waits for half of the next
+    /// one.
+    pub fn advance(&mut self, session: &Session, is_over: bool) -> &[StampLine] {
+        let n_sent = session.n_sent() as usize;
+        let n_lines = self.lines.len();
+        while self.n_done < n_sent {
+            let end = self.n_done + self.per_line;
+            if !is_over && n_sent < end + self.per_line.div_ceil(2) {
+                break;
+            }
+            let last = end.min(n_sent);
+            let times = [self.n_done, last].map(|number| number as f64 * self.gap);
+            self.lines.push(StampLine::of(session, [self.n_done, last], times));
+            self.n_done = last;
+        }
+        &self.lines[n_lines..]
+    }
+
+    /// Returns all complete lines.
+    #[must_use]
+    pub fn all(&self) -> &[StampLine] {
+        &self.lines
+    }
+}
+
+/// Returns what a session sends, in one line.
+#[must_use]
+pub fn subject(options: &SendOptions) -> String {
+    format!(
+        "STAMP to {}: {} packets of {} B, {}",
+        options.to,
+        options.n_packets,
+        options.bytes,
+        PacketRate(1.0 / options.gap.as_secs_f64())
+    )
 }
 
 /// Packets of one line: from one time since the start until another, s.

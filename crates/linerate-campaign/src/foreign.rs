@@ -3,15 +3,15 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use linerate_iperf3::drive::Asked;
+use linerate_iperf3::drive::{Asked, DriveError};
 use linerate_iperf3::wire::{PORT, Parameters, Protocol};
 use linerate_load::workloads::HOST_DEFAULT;
 use linerate_model::plan::Draft;
 use linerate_model::{BitRate, Bytes, Nanos, Params};
 
-use crate::Failure;
 use crate::addresses::{has_port, with_port};
 use crate::towards::{Family, resolve};
+use crate::{Exit, Failure};
 
 /// Prefix of an iperf3 server.
 const SCHEME: &str = "iperf3://";
@@ -66,6 +66,18 @@ pub fn measurement(asked: &ForeignAsked<'_>) -> Result<Asked, Failure> {
         interval: asked.interval.into(),
         patience: asked.patience.map_or(Duration::from_secs(5), Duration::from),
     })
+}
+
+/// Returns the failure of a measurement with `server` that ended with `error`.
+#[must_use]
+pub fn incomplete(server: &str, error: &DriveError) -> Failure {
+    match error {
+        DriveError::Interrupted => {
+            let message = format!("to {SCHEME}{server}: interrupted; the lines are complete");
+            Failure::new(Exit::Interrupted, message)
+        }
+        error => Failure::missing(error),
+    }
 }
 
 /// Returns the address of `host`, which may end with a port; the others are the one of an option

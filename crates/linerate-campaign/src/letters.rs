@@ -33,6 +33,31 @@ pub fn time(text: &str) -> Option<Nanos> {
     bare(text).map(Nanos::from_secs_f64).or_else(|| text.parse().ok())
 }
 
+/// Reads the longest time to connect: a number of milliseconds, or a quantity with its unit, of at
+/// most an hour.
+#[must_use]
+pub fn milliseconds(text: &str) -> Option<Nanos> {
+    /// Longest time that somebody waits for a connection.
+    const MOST: Nanos = Nanos::from_secs(3_600);
+    // A number that is too large must not become a time with a unit.
+    let read = match text.parse::<u64>() {
+        Ok(number) => number.checked_mul(1_000_000).map(Nanos),
+        Err(_) => time(text),
+    };
+    read.filter(|time| (Nanos(1)..=MOST).contains(time))
+}
+
+/// Reads the CPU of one end, or two CPUs with a comma between them.
+#[must_use]
+pub fn cpus(text: &str) -> Option<[Option<usize>; 2]> {
+    let listed: Result<Vec<usize>, _> = text.split(',').map(str::parse).collect();
+    match listed.as_deref() {
+        Ok([here]) => Some([Some(*here), None]),
+        Ok([here, there]) => Some([Some(*here), Some(*there)]),
+        _ => None,
+    }
+}
+
 /// Reads a number without a unit.
 fn bare(text: &str) -> Option<f64> {
     // The parser accepts `inf` and `nan`.
@@ -110,6 +135,23 @@ pub fn depths(text: &str) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_to_connect_is_in_milliseconds_or_has_a_unit_and_ends_after_an_hour() {
+        assert_eq!(milliseconds("1500"), Some(Nanos::from_millis(1500)));
+        assert_eq!(milliseconds("2 s"), Some(Nanos::from_secs(2)));
+        assert_eq!(milliseconds("3600000"), Some(Nanos::from_secs(3_600)));
+        for wrong in ["0", "3600001", "18446744073710", "18446744073709551616", "2 h", "x"] {
+            assert_eq!(milliseconds(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn one_or_two_cpus_are_read() {
+        assert_eq!(cpus("3"), Some([Some(3), None]));
+        assert_eq!(cpus("3,0"), Some([Some(3), Some(0)]));
+        assert_eq!(["", "a", "1,2,3", "1,"].map(cpus), [None; 4]);
+    }
 
     #[test]
     fn depths_are_numbers_and_ranges() {

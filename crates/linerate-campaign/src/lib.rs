@@ -19,6 +19,7 @@
 //! | [`foreign`], [`stamp`] | other ends that are no agents: iperf3 servers, reflectors of STAMP |
 //! | [`letters`] | sizes and rates as iperf3 and fio users type them |
 //! | [`options`] | values of options that are parameters |
+//! | [`path`] | what the options of `to` ask for together |
 //! | [`policy`], [`separation`] | rights that an agent grants, and those that it keeps itself |
 //! | [`sideband`] | questions to a network controller behind a sideband |
 //! | [`labs`], [`standing`] | labs of `linerate lab`, and the processes that carry them |
@@ -66,6 +67,7 @@ pub mod mesh;
 mod observers;
 pub mod options;
 pub mod outline;
+pub mod path;
 mod places;
 pub mod policy;
 pub mod probe;

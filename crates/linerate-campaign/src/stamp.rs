@@ -1,6 +1,6 @@
 //! The other end of `linerate to stamp://HOST[:PORT]`: a reflector of STAMP.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use linerate_load::workloads::Rate;
@@ -9,9 +9,9 @@ use linerate_stamp::send::SendOptions;
 use linerate_stamp::wire::{COUNTED_BYTES, MOST_BYTES, PORT};
 use linerate_sys::clock;
 
-use crate::Failure;
 use crate::foreign::address;
 use crate::towards::Family;
+use crate::{Exit, Failure};
 
 /// Prefix of a reflector.
 const SCHEME: &str = "stamp://";
@@ -86,6 +86,24 @@ pub fn session(asked: &StampAsked<'_>) -> Result<SendOptions, Failure> {
     })
 }
 
+/// Returns why a session with the reflector `host` at `to` has no complete result.
+///
+/// # Errors
+/// If it was interrupted, or nothing came back.
+pub fn complete(host: &str, to: SocketAddr, is_cut: bool, n_replied: u32) -> Result<(), Failure> {
+    if is_cut {
+        let message = format!("to {SCHEME}{host}: interrupted; the lines are complete");
+        return Err(Failure::new(Exit::Interrupted, message));
+    }
+    if n_replied == 0 {
+        return Err(Failure::missing(format!(
+            "to {SCHEME}{host}: no reply. Does a reflector listen at {to}, and does a firewall let \
+                UDP through? Start one with `linerate serve stamp`"
+        )));
+    }
+    Ok(())
+}
+
 /// Returns an identifier that sessions of the last minutes do not have, and that is not 0.
 fn identifier(now_ns: u64) -> u16 {
     // Steps of about 4 ms.
@@ -125,6 +143,17 @@ fn packet(params: &Params) -> Result<(usize, Option<u8>), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_that_was_cut_or_has_no_reply_is_a_failure() {
+        let to = SocketAddr::from(([192, 0, 2, 7], PORT));
+        let exit = |is_cut, n_replied| {
+            complete("a", to, is_cut, n_replied).map_err(|failure| failure.exit())
+        };
+        assert_eq!(exit(false, 1), Ok(()));
+        assert_eq!(exit(true, 1), Err(Exit::Interrupted));
+        assert_eq!(exit(false, 0), Err(Exit::Missing));
+    }
 
     fn asked<'a>(params: &'a Params, rate: Option<Rate>) -> StampAsked<'a> {
         StampAsked {

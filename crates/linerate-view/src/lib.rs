@@ -5,6 +5,7 @@
 //! | `view` | thread that draws snapshots of a campaign and reads keys |
 //! | `frame`, `chart` | one frame of it, as a pure function of a snapshot |
 //! | `progress` | where there is no view: a bar on a terminal, lines elsewhere |
+//! | `safe_text` | text whose control characters are shown, not obeyed |
 //!
 //! A command gives its wishes and its ways to print as a [`Console`]. This crate does *not* print
 //! lines itself, read a command line, or touch a measurement: a terminal that stands still delays
@@ -15,11 +16,13 @@
 mod chart;
 mod frame;
 mod progress;
+mod safe_text;
 mod view;
 
 use std::any::Any;
 
 pub use progress::Display;
+pub use safe_text::safe_text;
 pub use view::View;
 
 /// Wishes of a command for its terminal, and its ways to print there.

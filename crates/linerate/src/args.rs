@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use linerate_campaign::Failure;
 use linerate_campaign::letters;
 use linerate_campaign::testbeds::Place;
 use linerate_model::Nanos;
@@ -224,9 +225,26 @@ pub(crate) struct AgentArgs {
     pub(crate) allow_serve: Vec<PathBuf>,
 }
 
+/// Returns the parser of what `read` reads; a refusal says that it `expected` something else.
+pub(crate) fn read_by<T>(
+    read: fn(&str) -> Option<T>,
+    expected: &'static str,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text: &str| read(text).ok_or_else(|| format!("expected {expected}"))
+}
+
+/// Refuses the first of `options` that was given, in the words of `why`.
+pub(crate) fn refuse_given(
+    options: &[(&str, bool)],
+    why: impl Fn(&str) -> String,
+) -> Result<(), Failure> {
+    let given = options.iter().find(|(_, is_given)| *is_given);
+    given.map_or(Ok(()), |(option, _)| Err(Failure::wrong(why(option))))
+}
+
 /// Reads a time of the command line: seconds, or a number with its unit.
 pub(crate) fn time(text: &str) -> Result<Nanos, String> {
-    letters::time(text).ok_or_else(|| "expected seconds, or a time such as \"500 ms\"".to_owned())
+    read_by(letters::time, "seconds, or a time such as \"500 ms\"")(text)
 }
 
 /// Reads a time of the command line, s.

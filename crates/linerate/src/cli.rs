@@ -234,25 +234,6 @@ mod tests {
         pages
     }
 
-    /// Words of a line of shell: quotes are taken off, a comment ends it.
-    fn words(line: &str) -> Vec<String> {
-        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None::<char>);
-        for letter in line.chars() {
-            match (letter, quote) {
-                ('#', None) if word.is_none() => break,
-                ('\'' | '"', None) => {
-                    quote = Some(letter);
-                    word.get_or_insert_default();
-                }
-                (letter, Some(open)) if letter == open => quote = None,
-                (' ', None) => words.extend(word.take()),
-                (letter, _) => word.get_or_insert_default().push(letter),
-            }
-        }
-        words.extend(word);
-        words
-    }
-
     /// Lines of `sh` blocks that begin with `linerate`.
     fn shown(place: &str, text: &str) -> Vec<Shown> {
         let mut in_shell = false;
@@ -261,7 +242,8 @@ mod tests {
             if let Some(language) = line.strip_prefix("```") {
                 in_shell = language == "sh";
             } else if in_shell && line.starts_with("linerate ") {
-                found.push(Shown { place: format!("{place}:{}", at + 1), words: words(line) });
+                let words = shlex::split(line).expect("quotes are closed");
+                found.push(Shown { place: format!("{place}:{}", at + 1), words });
             }
         }
         found

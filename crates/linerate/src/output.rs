@@ -3,7 +3,6 @@
 //! go on: a measurement is worth more than its messages. Any other failure, such as a full disk, is
 //! reported once, at the end.
 
-use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -14,7 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use linerate_campaign::Failure;
-use linerate_model::{Lines, printable};
+use linerate_view::safe_text;
 use serde_json::Value;
 
 /// Prints to standard output.
@@ -155,40 +154,6 @@ fn put(stream: Stream, text: &str) {
 /// First error of standard output.
 static FAILED: Mutex<Option<std::io::Error>> = Mutex::new(None);
 
-/// Returns `text` without the passwords of addresses, and with control characters escaped. Where
-/// messages are coloured, sequences that only choose a colour or style pass.
-fn shown(text: Arguments<'_>) -> String {
-    let text = text.to_string();
-    // Every message passes here, so no command can print a password by mistake.
-    let hidden = linerate_model::redacted(&text);
-    let parts = if color() { styles(&hidden) } else { vec![(&*hidden, "")] };
-    parts
-        .iter()
-        .flat_map(|(text, style)| [printable(text, Lines::Several), Cow::Borrowed(*style)])
-        .collect()
-}
-
-/// Splits `text` into parts, each with the style sequence after it (`ESC [ numbers m`, ECMA-48
-/// clause 8.3.117). The last part has none.
-fn styles(text: &str) -> Vec<(&str, &str)> {
-    const START: &str = "\x1b[";
-    let mut parts = Vec::new();
-    let (mut part, mut from) = (0, 0);
-    while let Some(at) = text[from..].find(START).map(|at| from + at) {
-        from = at + START.len();
-        let numbers =
-            text[from..].bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b';')).count();
-        // Only sequences that choose a style end in `m`; all others are escaped.
-        if text[from + numbers..].starts_with('m') {
-            from += numbers + 1;
-            parts.push((&text[part..at], &text[at..from]));
-            part = from;
-        }
-    }
-    parts.push((&text[part..], ""));
-    parts
-}
-
 /// True if messages are coloured.
 static COLOR: AtomicBool = AtomicBool::new(false);
 
@@ -248,7 +213,7 @@ pub(crate) fn lacks_document() -> bool {
 /// Writes to standard output.
 pub(crate) fn out(text: Arguments<'_>) {
     WRITTEN.store(true, Ordering::Relaxed);
-    let text = shown(text);
+    let text = safe_text(&text.to_string(), color());
     if let Ok(Some((file, _))) = LOG.lock().as_deref_mut() {
         return note(file.write_all(text.as_bytes()));
     }
@@ -257,7 +222,7 @@ pub(crate) fn out(text: Arguments<'_>) {
 
 /// Writes to standard error.
 pub(crate) fn err(text: Arguments<'_>) {
-    print(Stream::Err, shown(text));
+    print(Stream::Err, safe_text(&text.to_string(), color()));
 }
 
 fn note(written: std::io::Result<()>) {
@@ -285,34 +250,5 @@ pub(crate) fn finish() -> Result<(), Failure> {
             )))
         }
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_printed_is_never_obeyed() {
-        let hostile = "host \x1b]0;owned\x07 \x1b[2J \u{9b}31m\u{202e} done\r\n\tnext";
-        assert_eq!(
-            shown(format_args!("{hostile}")),
-            "host \\u001b]0;owned\\u0007 \\u001b[2J \\u009b31m\\u202e done\n\tnext"
-        );
-    }
-
-    #[test]
-    fn only_complete_style_sequences_are_styles() {
-        let text = "\x1b[1;31merror\x1b[0m: \x1b[2J \x1b[6n \x1b[38;5;9m\x1b";
-        let styles = styles(text);
-        assert_eq!(
-            styles,
-            [
-                ("", "\x1b[1;31m"),
-                ("error", "\x1b[0m"),
-                (": \x1b[2J \x1b[6n ", "\x1b[38;5;9m"),
-                ("\x1b", "")
-            ]
-        );
     }
 }
