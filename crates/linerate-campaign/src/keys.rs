@@ -20,6 +20,12 @@ pub fn open(folder: Option<PathBuf>) -> Result<KeyStore, Failure> {
     Ok(KeyStore::open(&folder)?)
 }
 
+/// Returns the name of this host.
+#[must_use]
+pub fn own_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// `$XDG_CONFIG_HOME/linerate`, else `~/.config/linerate` (XDG base directory specification).
 fn usual() -> Result<PathBuf, Failure> {
     let from =

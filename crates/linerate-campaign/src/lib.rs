@@ -20,6 +20,7 @@
 //! | [`letters`] | sizes and rates as iperf3 and fio users type them |
 //! | [`options`] | values of options that are parameters |
 //! | [`path`] | what the options of `to` ask for together |
+//! | [`serving`], [`pairing`] | the agent of this host, and its pairing with another one |
 //! | [`policy`], [`separation`] | rights that an agent grants, and those that it keeps itself |
 //! | [`sideband`] | questions to a network controller behind a sideband |
 //! | [`labs`], [`standing`] | labs of `linerate lab`, and the processes that carry them |
@@ -67,6 +68,7 @@ pub mod mesh;
 mod observers;
 pub mod options;
 pub mod outline;
+pub mod pairing;
 pub mod path;
 mod places;
 pub mod policy;
@@ -76,6 +78,7 @@ mod rates;
 pub mod sandbox;
 mod searches;
 pub mod separation;
+pub mod serving;
 pub mod sideband;
 #[cfg(test)]
 mod simulated;

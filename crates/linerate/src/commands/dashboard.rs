@@ -48,7 +48,7 @@ pub(crate) fn run(args: &DashboardArgs, global: Global) -> Outcome {
         let token = Token::random().to_string();
         let at = testbeds::reachable(address).into_iter();
         let urls = at.map(|host| format!("https://{host}/?token={token}")).collect();
-        let names = vec![rustix::system::uname().nodename().to_string_lossy().into_owned()];
+        let names = vec![keys::own_name()];
         let access = Access::Token { token, tls: web_server_config(&store)?, names };
         (access, urls, Some(store.fingerprint().to_string()))
     };

@@ -32,6 +32,8 @@ pub(crate) mod tune;
 
 use std::path::Path;
 
+use linerate_campaign::serving;
+
 use crate::cli::{self, Command, Invocation};
 use crate::commands::disk::DiskAction;
 use crate::commands::lab::{LabAction, LabArgs};
@@ -64,7 +66,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Diagnose(args) => diagnose::run(&args, global),
         Command::Mesh(args) => mesh::run(&args, global),
         Command::Tune(args) => tune::run(&args, global),
-        Command::Agent(args) => agent::run(&args, global),
+        Command::Agent(args) => agent::run(args, global),
         Command::Pair(args) => pair::run(args, global),
         Command::Ledger(args) => ledger::run(&args.action, global),
         Command::Testbed(args) => testbed::run(&args.action),
@@ -79,7 +81,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
             clap_complete::generate(shell, &mut cli::command(), "linerate", &mut std::io::stdout());
             Ok(Exit::Done)
         }
-        Command::Restore => agent::restore_at_end(),
+        Command::Restore => serving::restore_at_end().map(|()| Exit::Done),
         Command::Reference { out } => write_reference(&out),
         Command::Man => {
             let page = clap_mangen::Man::new(cli::command()).render(&mut std::io::stdout());

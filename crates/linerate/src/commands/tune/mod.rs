@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use linerate_campaign::tune::profile::{self, Turn};
+use linerate_campaign::tune::restored;
 use linerate_control::{Consent, Restored, restore};
 use serde_json::json;
 
@@ -70,9 +71,9 @@ fn turn(args: &ProfileArgs, turn: Turn, global: Global) -> Outcome {
 
 /// Puts back the settings that a killed agent left changed in this network namespace.
 fn put_back(global: Global) -> Outcome {
-    let restored = restore(&Consent::default().journals).map_err(Failure::missing)?;
-    let failed = restored.iter().any(|restored| matches!(restored, Restored::Failed(_)));
-    let lines: Vec<String> = restored.into_iter().filter_map(line).collect();
+    let found = restore(&Consent::default().journals).map_err(Failure::missing)?;
+    let failed = found.iter().any(|restored| matches!(restored, Restored::Failed(_)));
+    let lines: Vec<String> = found.into_iter().filter_map(restored).collect();
     if global.json {
         println!("{}", json!(lines));
     } else if lines.is_empty() {
@@ -82,13 +83,4 @@ fn put_back(global: Global) -> Outcome {
     }
     // A setting that could not be put back needs a person.
     Ok(if failed { Exit::Missing } else { Exit::Done })
-}
-
-/// Returns what was done about a change that was found; `None` if nothing was.
-pub(crate) fn line(restored: Restored) -> Option<String> {
-    match restored {
-        Restored::PutBack(what) => Some(format!("put back: {what}")),
-        Restored::Untouched => None,
-        Restored::Left(why) | Restored::Failed(why) => Some(why),
-    }
 }
