@@ -111,6 +111,21 @@ fn expanded(pattern: &str) -> Result<Vec<String>, Failure> {
     Ok(numbers.map(|number| format!("{before}{number:0width$}{after}")).collect())
 }
 
+/// Reads the list of hosts in `file`; `-` is standard input.
+///
+/// # Errors
+/// If it cannot be read, or is no list of hosts.
+pub fn of_file(file: &Path) -> Result<Vec<FleetHost>, Failure> {
+    let text = match file.to_str() {
+        Some("-") => std::io::read_to_string(std::io::stdin()),
+        _ => std::fs::read_to_string(file),
+    };
+    let text = text.map_err(|error| {
+        Failure::wrong(format!("mesh: read list of hosts {}: {error}", file.display()))
+    })?;
+    read(&text)
+}
+
 /// Returns the hosts of the present allocation of Slurm.
 ///
 /// # Errors
@@ -279,9 +294,61 @@ fn ask_all(ground: &Ground) -> Result<Vec<Answer>, Failure> {
     Ok(answers.collect())
 }
 
+/// Gives the `bad` nodes of Slurm among `n_hosts`, each with a reason, no further jobs, unless too
+/// few are left to be the usual ones. Each goes to `on_drained`.
+///
+/// # Errors
+/// If too many are bad, or Slurm refuses.
+pub fn drain(
+    bad: &[(String, String)],
+    n_hosts: usize,
+    on_drained: impl Fn(&str),
+) -> Result<(), Failure> {
+    /// Nodes may be drained up to one in this many.
+    const SHARE: usize = 4;
+    if bad.len() * SHARE > n_hosts {
+        let message = format!(
+            "mesh --drain: {} of {n_hosts} nodes are confirmed to be bad, more than one in \
+                {SHARE}: none was drained. Look for what they share.",
+            bad.len()
+        );
+        return Err(Failure::missing(message));
+    }
+    bad.iter().try_for_each(|(node, reason)| {
+        drain_one(node, reason)?;
+        on_drained(node);
+        Ok(())
+    })
+}
+
+/// Gives a node of Slurm no further jobs.
+fn drain_one(node: &str, reason: &str) -> Result<(), Failure> {
+    let failed = |why: String| Failure::missing(format!("mesh --drain {node}: scontrol: {why}"));
+    let update =
+        ["update", &format!("nodename={node}"), "state=drain", &format!("reason={reason}")];
+    let output = Command::new("scontrol").args(update).output();
+    let output = output.map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn most_of_a_cluster_is_never_drained() {
+        let bad: Vec<_> = ["n1", "n2", "n3"].map(|node| (node.to_owned(), String::new())).to_vec();
+        let refused = drain(&bad, 8, |_| {}).expect_err("three of eight");
+        assert!(
+            refused.message().ends_with("none was drained. Look for what they share."),
+            "{}",
+            refused.message()
+        );
+        assert!(drain(&[], 8, |_| {}).is_ok());
+    }
     use crate::testbeds::Place;
 
     fn host(name: &str, group: Option<&str>) -> FleetHost {

@@ -13,6 +13,12 @@ use crate::args::{Global, Output, Saved};
 use crate::exit::{Failure, Outcome};
 use crate::output;
 
+/// Writes the file `path`, whole or not at all.
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    linerate_sys::whole_file::replace(path, text.as_bytes())
+        .map_err(|error| Failure::missing(format!("write {}: {}", path.display(), error.cause)))
+}
+
 /// Writes `document` in each of `formats` into `folder` and returns the files.
 pub(crate) fn save(
     document: &Document,

@@ -7,9 +7,11 @@ mod record;
 
 use linerate_analysis::mesh::{
     Below, Cells, Confirmation, Culprit, FEWEST, Measure, Sign, Status, USUAL_SHARE,
+    rounds_of_groups,
 };
 use linerate_analysis::statistics::median;
-use linerate_campaign::mesh::{Judged, Survey};
+use linerate_campaign::fleet::Absent;
+use linerate_campaign::mesh::{Earlier, Fleet, Judged, MeshLoad, Survey};
 use linerate_model::{Direction, Estimate, TestbedKind};
 use linerate_report::Document;
 use linerate_report::document::{
@@ -19,6 +21,7 @@ use linerate_report::document::{
 use linerate_report::number::Scale;
 
 use crate::figures::{percent, quantity};
+use crate::plan::span;
 use record::{cells, names, operators_rule, side, suspect_of};
 
 pub use compare::Compared;
@@ -37,6 +40,33 @@ pub struct MeshPlace<'a> {
     pub options: &'a str,
     /// True for nodes of Slurm.
     pub is_slurm: bool,
+}
+
+/// Returns the plan of a mesh and its expected time.
+#[must_use]
+pub fn agenda(fleet: &Fleet, load: &MeshLoad, absent: &[Absent], earlier: &Earlier) -> String {
+    let n = fleet.hosts.len();
+    let n_rounds = rounds_of_groups(&fleet.groups).len();
+    let expected = span(load.expected(earlier.left(fleet).len()).as_secs_f64());
+    let mut text = format!(
+        "Plan: {} pairs of {n} hosts in {n_rounds} rounds, both directions, each host in one pair \
+            at a time; then the suspects again.\nExpected time: {expected}, and as much again or \
+            less for a second look.",
+        n * n.saturating_sub(1) / 2
+    );
+    if earlier.n_stages > 0 {
+        text += &format!(
+            "\nResumed: {} pairs were measured in both directions before.",
+            earlier.n_pairs()
+        );
+    }
+    if n < FEWEST {
+        text += &format!("\nNobody is suspected among fewer than {FEWEST} hosts.");
+    }
+    for one in absent {
+        text += &format!("\nLeft out: {}: {}", one.host, one.why);
+    }
+    text
 }
 
 /// Returns the answer; `record` is its JSON.

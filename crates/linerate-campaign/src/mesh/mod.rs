@@ -131,6 +131,16 @@ pub struct Survey {
     pub took: Nanos,
 }
 
+impl Survey {
+    /// Returns the exit of the command that asked: a confirmed suspect is a missed goal.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        let is_confirmed = self.judged.first().is_some_and(|one| one.status() == Status::Confirmed);
+        let judged = if is_confirmed { Exit::Missed } else { Exit::Done };
+        self.interrupted.unwrap_or(judged)
+    }
+}
+
 /// Measures all pairs of `fleet` without hosts that are `absent` and pairs that `earlier` has, and
 /// its suspects again.
 ///

@@ -2,27 +2,23 @@
 
 mod compare;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
-use linerate_analysis::mesh::{FEWEST, Status, rounds_of_groups};
 use linerate_answers::mesh::{self as answers, MeshPlace, MeshRecord};
-use linerate_answers::plan::span;
 use linerate_campaign::Ended;
 use linerate_campaign::fleet::{self, Absent, FleetHost};
 use linerate_campaign::mesh::{Earlier, Fleet, MeshLoad, survey};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::{self, Ground, Place};
 use linerate_model::Nanos;
-use linerate_sys::whole_file;
 
 use crate::args::{Formats, Global, seconds};
 use crate::commands::ends::{check_lengths, make_folder};
 use crate::commands::measure::{Person, WaitArgs};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::reports;
+use crate::reports::{self, write_file};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -128,30 +124,16 @@ fn prepared(args: &MeshArgs) -> Result<(Ground, String, Vec<FleetHost>), Failure
             Place { lab: args.lab.clone(), testbed: args.testbed.clone(), ..Place::default() };
         return Ok((testbeds::unasked(&place)?, options, Vec::new()));
     }
+    let reach = args.reach.as_deref();
     let (hosts, reach) = match &args.hosts {
-        Some(file) => (fleet::read(&text_of(file)?)?, args.reach.as_deref()),
-        None => (fleet::of_slurm()?, Some(args.reach.as_deref().unwrap_or(fleet::SRUN))),
+        Some(file) => (fleet::of_file(file)?, reach),
+        None => (fleet::of_slurm()?, Some(reach.unwrap_or(fleet::SRUN))),
     };
-    let ground = fleet::ground(&hosts, reach)?;
     // Later commands can use the same hosts.
     let testbed = args.out.join("testbed.toml");
-    write(&testbed, &fleet::testbed_text(&hosts, reach)?)?;
+    let ground = fleet::ground(&hosts, reach)?;
+    write_file(&testbed, &fleet::testbed_text(&hosts, reach)?)?;
     Ok((ground, fleet::at_testbed(&testbed), hosts))
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    whole_file::replace(file, text.as_bytes())
-        .map_err(|error| Failure::missing(format!("write {}: {}", file.display(), error.cause)))
-}
-
-fn text_of(file: &Path) -> Result<String, Failure> {
-    let read = match file.to_str() {
-        Some("-") => std::io::read_to_string(std::io::stdin()),
-        _ => std::fs::read_to_string(file),
-    };
-    read.map_err(|error| {
-        Failure::wrong(format!("mesh: read list of hosts {}: {error}", file.display()))
-    })
 }
 
 fn look(
@@ -169,7 +151,7 @@ fn look(
     };
     let earlier = if args.resume { Earlier::read(&args.out, fleet)? } else { Earlier::none(fleet) };
     if !global.quiet {
-        eprintln!("{}", agenda(fleet, &load, &absent, &earlier));
+        eprintln!("{}", answers::agenda(fleet, &load, &absent, &earlier));
     }
     let audience = Person::new("mesh", global, Some(&args.wait));
     let ledgers = Ledgers::new("mesh", ground, &args.out, &audience);
@@ -178,91 +160,16 @@ fn look(
     let place = MeshPlace { kind: ground.kind, options: place, is_slurm: args.slurm };
     let record = MeshRecord::of(&survey);
     let answer = answers::document(&survey, &record, place);
-    write(&args.out.join(RECORD), &answer.study.to_string())?;
-    write(&args.out.join(HOST_LINES), &record.host_lines())?;
+    write_file(&args.out.join(RECORD), &answer.study.to_string())?;
+    write_file(&args.out.join(HOST_LINES), &record.host_lines())?;
     if let Some(file) = &args.metrics {
         let ended = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        write(file, &answers::metrics(&record, ended.as_secs_f64()))?;
+        write_file(file, &answers::metrics(&record, ended.as_secs_f64()))?;
     }
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;
     if args.drain {
-        drain_all(&answers::bad_hosts(&survey), fleet.hosts.len())?;
+        let bad = answers::bad_hosts(&survey);
+        fleet::drain(&bad, fleet.hosts.len(), |node| eprintln!("drained {node}"))?;
     }
-    if let Some(exit) = survey.interrupted {
-        return Ok(exit);
-    }
-    let is_confirmed = survey.judged.first().is_some_and(|one| one.status() == Status::Confirmed);
-    Ok(if is_confirmed { Exit::Missed } else { Exit::Done })
-}
-
-/// Drains bad nodes of `n_hosts`, unless too few are left to be the usual ones.
-fn drain_all(bad: &[(String, String)], n_hosts: usize) -> Result<(), Failure> {
-    /// Nodes may be drained up to one in this many.
-    const SHARE: usize = 4;
-    if bad.len() * SHARE > n_hosts {
-        let message = format!(
-            "mesh --drain: {} of {n_hosts} nodes are confirmed to be bad, more than one in \
-                {SHARE}: none was drained. Look for what they share.",
-            bad.len()
-        );
-        return Err(Failure::missing(message));
-    }
-    bad.iter().try_for_each(|(node, reason)| drain(node, reason))
-}
-
-/// Gives a node of Slurm no further jobs.
-fn drain(node: &str, reason: &str) -> Result<(), Failure> {
-    let failed = |why: String| Failure::missing(format!("mesh --drain {node}: scontrol: {why}"));
-    let update =
-        ["update", &format!("nodename={node}"), "state=drain", &format!("reason={reason}")];
-    let output = Command::new("scontrol").args(update).output();
-    let output = output.map_err(|error| failed(error.to_string()))?;
-    if !output.status.success() {
-        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-    }
-    eprintln!("drained {node}");
-    Ok(())
-}
-
-/// Returns the plan of a mesh and its expected time.
-fn agenda(fleet: &Fleet, load: &MeshLoad, absent: &[Absent], earlier: &Earlier) -> String {
-    let n = fleet.hosts.len();
-    let n_rounds = rounds_of_groups(&fleet.groups).len();
-    let expected = span(load.expected(earlier.left(fleet).len()).as_secs_f64());
-    let mut text = format!(
-        "Plan: {} pairs of {n} hosts in {n_rounds} rounds, both directions, each host in one pair \
-            at a time; then the suspects again.\nExpected time: {expected}, and as much again or \
-            less for a second look.",
-        n * n.saturating_sub(1) / 2
-    );
-    if earlier.n_stages > 0 {
-        text += &format!(
-            "\nResumed: {} pairs were measured in both directions before.",
-            earlier.n_pairs()
-        );
-    }
-    if n < FEWEST {
-        text += &format!("\nNobody is suspected among fewer than {FEWEST} hosts.");
-    }
-    for one in absent {
-        text += &format!("\nLeft out: {}: {}", one.host, one.why);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn most_of_a_cluster_is_never_drained() {
-        let bad: Vec<_> = ["n1", "n2", "n3"].map(|node| (node.to_owned(), String::new())).to_vec();
-        let refused = drain_all(&bad, 8).expect_err("three of eight");
-        assert!(
-            refused.message().ends_with("none was drained. Look for what they share."),
-            "{}",
-            refused.message()
-        );
-        assert!(drain_all(&[], 8).is_ok());
-    }
+    Ok(survey.exit())
 }
