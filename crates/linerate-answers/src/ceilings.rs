@@ -4,7 +4,7 @@ use linerate_model::Ceiling;
 use linerate_report::document::{Block, Origin, Section, Table};
 use linerate_report::sentences::derivation;
 use linerate_report::{Document, uncapitalised};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::figures::quantity;
 
@@ -17,6 +17,18 @@ pub fn document(tree: &[String], ceilings: &[Ceiling], json: Value) -> Document 
     let blocks = tree.into_iter().chain(bounds(ceilings)).collect();
     let section = Section { id: "answer", title: "Upper bounds", blocks };
     Document::answer("Upper bounds", "by calculation", Origin::Computed, vec![section], json)
+}
+
+/// Returns the ceilings below the `tree` of their devices, with derivations as text in the JSON.
+#[must_use]
+pub fn of_devices(tree: &[String], ceilings: &[Ceiling]) -> Document {
+    let shown = ceilings.iter().map(|ceiling| {
+        let mut data = json!(ceiling);
+        data["derivation"] = json!(derivation(ceiling));
+        data
+    });
+    let json = json!({ "tree": tree, "ceilings": shown.collect::<Vec<_>>() });
+    document(tree, ceilings, json)
 }
 
 /// Returns the bounds in a table, where there are several, then the derivation of each.

@@ -8,10 +8,12 @@
 //! | Module | Answer of |
 //! |---|---|
 //! | [`ceilings`] | `linerate limit` |
+//! | [`compare`] | `linerate compare` |
 //! | [`controller`] | `linerate ncsi` |
 //! | [`demo`] | `linerate demo` |
 //! | [`diagnosis`] | `linerate diagnose` |
 //! | [`disks`] | `linerate disk list` |
+//! | [`facts`] | `linerate facts` |
 //! | [`flows`] | `linerate flows` |
 //! | [`foreign`] | `linerate to iperf3://HOST` and `linerate serve iperf3` |
 //! | [`host_checks`] | `linerate doctor` |
@@ -36,10 +38,12 @@
 #![forbid(unsafe_code)]
 
 pub mod ceilings;
+pub mod compare;
 pub mod controller;
 pub mod demo;
 pub mod diagnosis;
 pub mod disks;
+pub mod facts;
 mod figures;
 pub mod flows;
 pub mod foreign;

@@ -22,6 +22,8 @@
 //! | [`path`] | what the options of `to` ask for together |
 //! | [`serving`], [`pairing`] | the agent of this host, and its pairing with another one |
 //! | [`policy`], [`separation`] | rights that an agent grants, and those that it keeps itself |
+//! | [`job_files`] | job files of other programs, read as plans |
+//! | [`slots`] | devices whose PCI Express bounds are calculated |
 //! | [`sideband`] | questions to a network controller behind a sideband |
 //! | [`labs`], [`standing`] | labs of `linerate lab`, and the processes that carry them |
 //!
@@ -59,6 +61,7 @@ pub mod fleet;
 pub mod flows;
 pub mod foreign;
 pub mod iperf3;
+pub mod job_files;
 pub mod keys;
 pub mod labs;
 mod launcher;
@@ -82,6 +85,7 @@ pub mod serving;
 pub mod sideband;
 #[cfg(test)]
 mod simulated;
+pub mod slots;
 pub mod stages;
 pub mod stamp;
 pub mod standing;
