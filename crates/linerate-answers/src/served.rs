@@ -2,6 +2,7 @@
 //! the result at the end.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 
 use linerate_analysis::Study;
 use linerate_model::{Campaign, Counter, Direction, Interval, Nanos, Use, metric};
@@ -102,6 +103,53 @@ fn added(sum: Sums, one: &Sums) -> Sums {
     }
 }
 
+/// Files that a server offers.
+#[derive(Clone, Copy, Debug)]
+pub struct FilesOffered {
+    /// `http` or `ftp`.
+    pub protocol: &'static str,
+    /// Address that it listens on.
+    pub address: IpAddr,
+    /// Port.
+    pub port: u16,
+    /// True if they are those of a folder.
+    pub is_folder: bool,
+    /// True if files come in.
+    pub takes_uploads: bool,
+    /// True if clients use TLS.
+    pub has_tls: bool,
+    /// Time to serve, s.
+    pub seconds: f64,
+}
+
+impl FilesOffered {
+    /// Returns an example of a URL for clients.
+    fn url(&self) -> String {
+        let scheme = if self.protocol == "http" && self.has_tls { "https" } else { self.protocol };
+        // A client cannot connect to the unspecified address.
+        let at = if self.address.is_unspecified() {
+            format!("THIS-HOST:{}", self.port)
+        } else {
+            SocketAddr::new(self.address, self.port).to_string()
+        };
+        let path = if self.is_folder { "" } else { "file" };
+        format!("{scheme}://{at}/{path}")
+    }
+
+    /// Returns the address and the command of a client, in one line.
+    #[must_use]
+    pub fn announcement(&self) -> String {
+        let url = self.url();
+        let example = match self.takes_uploads {
+            true => format!("curl -T FILE {url}"),
+            false if self.is_folder => format!("wget -r {url}"),
+            false => format!("curl -o /dev/null {url}"),
+        };
+        let insecure = if self.has_tls { " (with -k or --no-check-certificate)" } else { "" };
+        format!("serving {url} for {} s; for example: {example}{insecure}", self.seconds)
+    }
+}
+
 /// Returns the answer. `duration` is the time to serve, and `complete` whether all of it passed: an
 /// interrupted trial has no figures, though clients were served.
 #[must_use]
@@ -199,6 +247,33 @@ fn digests(campaign: &Campaign) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_are_shown_an_address_and_a_command_that_they_can_use() {
+        let any = FilesOffered {
+            protocol: "http",
+            address: IpAddr::from([0, 0, 0, 0]),
+            port: 8080,
+            is_folder: false,
+            takes_uploads: false,
+            has_tls: false,
+            seconds: 60.0,
+        };
+        let expected = "serving http://THIS-HOST:8080/file for 60 s; for example: curl -o \
+            /dev/null http://THIS-HOST:8080/file";
+        assert_eq!(any.announcement(), expected);
+        let folder = FilesOffered {
+            address: "2001:db8::7".parse().expect("an address"),
+            is_folder: true,
+            has_tls: true,
+            ..any
+        };
+        let line = folder.announcement();
+        assert!(line.contains("wget -r https://[2001:db8::7]:8080/ (with -k"), "{line}");
+        let uploads = FilesOffered { protocol: "ftp", takes_uploads: true, ..any };
+        let line = uploads.announcement();
+        assert!(line.ends_with("curl -T FILE ftp://THIS-HOST:8080/file"), "{line}");
+    }
 
     fn interval(second: u64, acknowledged: u64) -> Interval {
         let (start, end) = (Nanos::from_secs(second), Nanos::from_secs(second + 1));

@@ -3,12 +3,15 @@
 //! Round trips are without the time that the reflector took. The two clocks have an unknown offset,
 //! so the delay of one direction is known as a variation only: the time above its own minimum.
 
+use std::net::SocketAddr;
+
 use linerate_analysis::statistics::{Offset, exchange};
 use linerate_campaign::path::PathQuestion;
 use linerate_model::{Distribution, Nanos, PacketRate, metric};
 use linerate_stamp::reflector::Reflected;
 use linerate_stamp::send::{Outcome, SendOptions};
 use linerate_stamp::session::{Exchange, LossMethod, Losses, Session};
+use linerate_stamp::wire::PORT;
 use serde_json::{Value, json};
 
 use crate::figures::quantity;
@@ -358,6 +361,16 @@ pub fn document(reflector: &str, outcome: &Outcome, lines: &[StampLine]) -> Valu
 
 fn clock_json(error: linerate_stamp::wire::ErrorEstimate) -> Value {
     json!({ "synchronized": error.is_synchronized, "error_s": error.seconds() })
+}
+
+/// Returns the line of a reflector that listens at `at`, with the command of a sender.
+#[must_use]
+pub fn listening(at: SocketAddr) -> String {
+    let port = if at.port() == PORT { String::new() } else { format!(":{}", at.port()) };
+    format!(
+        "reflecting STAMP and TWAMP Light packets at {at}; for example: linerate to \
+            stamp://THIS-HOST{port}"
+    )
 }
 
 /// Returns the line of a session that a reflector has seen.

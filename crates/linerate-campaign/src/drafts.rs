@@ -1,7 +1,7 @@
 //! Plans of `linerate to`, `serve` and `disk`, drafted from a command's options. They are recorded,
 //! so that a measurement can be repeated.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use linerate_load::workloads::{HOST_DEFAULT, Rate};
 use linerate_load::{Parameter, workload};
@@ -383,6 +383,15 @@ pub struct Server<'a> {
     pub duration: Nanos,
     /// Options that are parameters.
     pub given: Given<'a>,
+}
+
+/// Returns the real path of the folder `root`, against which the permission is checked.
+///
+/// # Errors
+/// If there is no such folder.
+pub fn served_folder(root: &Path) -> Result<PathBuf, Failure> {
+    std::fs::canonicalize(root)
+        .map_err(|error| Failure::wrong(format!("serve --root {}: {error}", root.display())))
 }
 
 /// Returns the plan of `linerate serve`.

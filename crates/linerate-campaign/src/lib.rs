@@ -17,6 +17,7 @@
 //! | [`flows`] | ports that put flows on chosen members of a link group |
 //! | [`iperf3`] | options of iperf3, and their fate here |
 //! | [`foreign`], [`stamp`] | other ends that are no agents: iperf3 servers, reflectors of STAMP |
+//! | [`other_clients`] | servers for other ends: iperf3 clients, senders of STAMP |
 //! | [`letters`] | sizes and rates as iperf3 and fio users type them |
 //! | [`options`] | values of options that are parameters |
 //! | [`path`] | what the options of `to` ask for together |
@@ -70,6 +71,7 @@ pub mod live;
 pub mod mesh;
 mod observers;
 pub mod options;
+pub mod other_clients;
 pub mod outline;
 pub mod pairing;
 pub mod path;

@@ -4,12 +4,12 @@
 //! It is a campaign of one trial: the passive end of the workload with `clients = "foreign"`, and
 //! an active end that does nothing. Its ledger gives the usual reports.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use linerate_analysis::study;
-use linerate_answers::served::{self, Seconds};
+use linerate_answers::served::{self, FilesOffered, Seconds};
 use linerate_campaign::drafts::{self, Server};
 use linerate_campaign::letters;
 use linerate_campaign::live::Live;
@@ -18,14 +18,13 @@ use linerate_control::Progress;
 use linerate_load::Network;
 use linerate_model::{BitRate, Nanos, Side};
 
-use crate::args::{Global, Saved, seconds};
+use crate::args::{Global, Saved, read_by, seconds};
 use crate::commands::measure;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::parameters::{ServeSettings, SettingOptions};
 use crate::reports;
 
-mod iperf3;
-mod stamp;
+mod other_clients;
 
 /// Time to serve files, seconds.
 const USUAL_S: f64 = 60.0;
@@ -63,7 +62,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     longest: Option<f64>,
     /// iperf3: highest rate of a test, all streams together, bit/s; clients then need -b
-    #[arg(long, value_name = "RATE", value_parser = bit_rate)]
+    #[arg(long, value_name = "RATE", value_parser = read_by(
+        letters::rate, "bit/s, such as 500M"))]
     most_rate: Option<BitRate>,
     #[command(flatten)]
     settings: SettingOptions<ServeSettings>,
@@ -86,11 +86,6 @@ enum Protocol {
     Stamp,
 }
 
-/// Reads a rate as `to -b` does.
-fn bit_rate(text: &str) -> Result<BitRate, String> {
-    letters::rate(text).ok_or_else(|| "expected bit/s, such as 500M".to_owned())
-}
-
 impl Protocol {
     fn name(self) -> &'static str {
         match self {
@@ -102,46 +97,17 @@ impl Protocol {
     }
 }
 
-impl ServeArgs {
-    fn address(&self) -> IpAddr {
-        self.bind.unwrap_or(Ipv4Addr::UNSPECIFIED.into())
-    }
-
-    /// Returns an example of a URL for clients of `port`.
-    fn url(&self, port: u16, has_tls: bool) -> String {
-        let scheme = match self.protocol {
-            Protocol::Http if has_tls => "https",
-            protocol => protocol.name(),
-        };
-        let at = self.address();
-        // A client cannot connect to the unspecified address.
-        let at = if at.is_unspecified() {
-            format!("THIS-HOST:{port}")
-        } else {
-            SocketAddr::new(at, port).to_string()
-        };
-        let path = if self.root.is_some() { "" } else { "file" };
-        format!("{scheme}://{at}/{path}")
-    }
-}
-
-fn folder(root: &std::path::Path) -> Result<PathBuf, Failure> {
-    // The folder is named by its real path, because the permission is checked against that.
-    std::fs::canonicalize(root)
-        .map_err(|error| Failure::wrong(format!("serve --root {}: {error}", root.display())))
-}
-
 /// Serves with a line for each second in which something was transferred, then prints the result.
 pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     match args.protocol {
-        Protocol::Iperf3 => return iperf3::run(args, global),
-        Protocol::Stamp => return stamp::run(args, global),
-        Protocol::Http | Protocol::Ftp => {}
+        Protocol::Iperf3 => return other_clients::serve_iperf3(args, global),
+        Protocol::Stamp => return other_clients::reflect(args, global),
+        Protocol::Http | Protocol::Ftp => other_clients::refuse_options(args)?,
     }
-    iperf3::refuse_options(args)?;
     let seconds_served = args.seconds.unwrap_or(USUAL_S);
-    let ground = testbeds::serving(args.address());
-    let root = args.root.as_deref().map(folder).transpose()?;
+    let address = args.bind.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+    let ground = testbeds::serving(address);
+    let root = args.root.as_deref().map(drafts::served_folder).transpose()?;
     let given = args.settings.given("serve", args.protocol.name())?;
     let has_tls = drafts::given_value(&given, "tls").is_some_and(|value| value == true);
     let draft = drafts::server(&Server {
@@ -151,6 +117,15 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
         duration: Nanos::from_secs_f64(seconds_served),
         given: &given,
     })?;
+    let offered = FilesOffered {
+        protocol: args.protocol.name(),
+        address,
+        port: drafts::port(&draft),
+        is_folder: root.is_some(),
+        takes_uploads: args.upload,
+        has_tls,
+        seconds: seconds_served,
+    };
     let served = Vec::from_iter(root);
     // Lines for a person would break the JSON.
     let show = !global.quiet && !global.json;
@@ -160,7 +135,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
             // The first intervals show that the server listens: a client that connects earlier
             // would be refused.
             if show && !std::mem::replace(&mut announced, true) {
-                announce(args, &args.url(drafts::port(&draft), has_tls), has_tls);
+                println!("{}", offered.announcement());
             }
             seconds.take(intervals).iter().filter(|_| show).for_each(|line| println!("{line}"));
         }
@@ -177,18 +152,4 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let text = linerate_report::text::whole(&answer);
     reports::measured((&answer, &text), &campaign, &study, &args.saved, global)?;
     reports::end(&campaign, &study, &summary, global)
-}
-
-/// Prints the address and the command of a client.
-fn announce(args: &ServeArgs, url: &str, has_tls: bool) {
-    let example = match args.upload {
-        true => format!("curl -T FILE {url}"),
-        false if args.root.is_some() => format!("wget -r {url}"),
-        false => format!("curl -o /dev/null {url}"),
-    };
-    let insecure = if has_tls { " (with -k or --no-check-certificate)" } else { "" };
-    println!(
-        "serving {url} for {} s; for example: {example}{insecure}",
-        args.seconds.unwrap_or(USUAL_S)
-    );
 }

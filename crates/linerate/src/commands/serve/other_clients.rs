@@ -1,0 +1,94 @@
+//! `linerate serve iperf3` and `serve stamp`: a server for iperf3 clients, and a reflector of test
+//! packets.
+
+use std::time::Duration;
+
+use linerate_answers::{foreign as iperf3_answers, stamp as stamp_answers};
+use linerate_campaign::drafts;
+use linerate_campaign::other_clients::ServerQuestion;
+use linerate_iperf3::serve::Served;
+use linerate_stamp::reflect::ReflectEvent;
+use serde_json::Value;
+
+use super::ServeArgs;
+use crate::args::{Global, refuse_given};
+use crate::exit::{Exit, Failure, Outcome};
+
+/// Refuses the options of iperf3 for a server of files.
+pub(super) fn refuse_options(args: &ServeArgs) -> Result<(), Failure> {
+    let given = [("-1", args.one_off), ("--allow", !args.allow.is_empty())];
+    let protocol = args.protocol.name();
+    let why = |option: &str| format!("serve {protocol}: {option} is an option of iperf3");
+    refuse_given(&given, why)?;
+    refuse_given(&limits(args), why)
+}
+
+/// Options that only a server for iperf3 clients has.
+fn limits(args: &ServeArgs) -> [(&'static str, bool); 3] {
+    [
+        ("--per-client", args.per_client.is_some()),
+        ("--longest", args.longest.is_some()),
+        ("--most-rate", args.most_rate.is_some()),
+    ]
+}
+
+/// Returns what `args` ask of a server whose usual port is `usual`. Refuses the options of servers
+/// of files.
+fn question(args: &ServeArgs, usual: u16) -> Result<ServerQuestion, Failure> {
+    let protocol = args.protocol.name();
+    let given = args.settings.given("serve", protocol)?;
+    let why = |option: &str| format!("serve {protocol}: {option} is an option of http and ftp");
+    let other = given.iter().map(|(setting, _)| setting.typed()).find(|typed| typed != "-p");
+    other.map_or(Ok(()), |option| Err(Failure::wrong(why(&option))))?;
+    let of_files = [
+        ("--root", args.root.is_some()),
+        ("--upload", args.upload),
+        ("--ledger", args.ledger.is_some()),
+        ("--format", !args.saved.formats.format.is_empty()),
+    ];
+    refuse_given(&of_files, why)?;
+    let port = drafts::given_value(&given, "port").and_then(Value::as_u64);
+    Ok(ServerQuestion {
+        address: args.bind,
+        port: port.and_then(|port| u16::try_from(port).ok()).unwrap_or(usual),
+        duration: args.seconds.map(Duration::from_secs_f64),
+        is_one_off: args.one_off,
+        allowed: args.allow.clone(),
+        per_client: args.per_client,
+        longest: args.longest.map(Duration::from_secs_f64),
+        most_rate: args.most_rate,
+    })
+}
+
+/// Serves iperf3 clients with a line for each test.
+pub(super) fn serve_iperf3(args: &ServeArgs, global: Global) -> Outcome {
+    let question = question(args, linerate_iperf3::wire::PORT)?;
+    question.serve_iperf3(move |event| match (event, global.json) {
+        (Served::Ended(record), true) => println!("{}", iperf3_answers::test_json(record)),
+        (_, true) => {}
+        (_, false) => {
+            let is_announced = !global.quiet || matches!(event, Served::Ended(_));
+            if let Some(line) = iperf3_answers::served(event).filter(|_| is_announced) {
+                println!("{line}");
+            }
+        }
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Reflects test packets with a line for each session that has ended.
+pub(super) fn reflect(args: &ServeArgs, global: Global) -> Outcome {
+    let why = |option: &str| format!("serve stamp: {option} is an option of iperf3");
+    refuse_given(&limits(args), why)?;
+    question(args, linerate_stamp::wire::PORT)?.reflect(|event| match event {
+        ReflectEvent::Ended(session) if global.json => {
+            println!("{}", stamp_answers::reflected_json(session));
+        }
+        ReflectEvent::Ended(session) => println!("{}", stamp_answers::reflected(session)),
+        ReflectEvent::Listening(at) if !global.json && !global.quiet => {
+            println!("{}", stamp_answers::listening(*at));
+        }
+        ReflectEvent::Listening(_) => {}
+    })?;
+    Ok(Exit::Done)
+}
