@@ -5,17 +5,33 @@ use std::path::Path;
 
 use linerate_analysis::diagnosis::{Finding, IOPS, scores};
 use linerate_analysis::{PointStudy, Study};
-use linerate_campaign::diagnose::Rung;
-use linerate_model::{Campaign, Metric, TestbedKind, metric};
+use linerate_campaign::diagnose::{Load, Rung};
+use linerate_model::{Campaign, Metric, Nanos, TestbedKind, metric};
 use linerate_report::document::{Block, Cell, Column, Lead, Origin, Row, Section, Table};
 use linerate_report::number::Scale;
 use linerate_report::{CommandPlace, Document, claim, finding_json, sentences};
 use serde_json::{Value, json};
 
 use crate::figures::quantity;
+use crate::plan::span;
 
 /// Scores below this are left out of the text: no evidence supports the hypothesis.
 const LEAST_SCORE: f64 = 0.05;
+
+/// Returns the plan of a diagnosis and its expected time.
+#[must_use]
+pub fn agenda(load: &Load, limits: u32, budget: Nanos) -> String {
+    let [baseline, proof] = load.expected().map(|time| span(time.as_secs_f64()));
+    let s = if limits == 1 { "" } else { "s" };
+    format!(
+        "Plan: measure the unchanged load, suspect a limit, then prove it or rule it out with {} \
+            pairs of runs. At most {limits} limit{s}, one behind the other.\n\
+         Expected time: {baseline} if nothing is suspected, {proof} for each proven limit. \
+         Budget: {}; an experiment that does not fit is not begun.",
+        load.n_pairs(),
+        span(budget.as_secs_f64())
+    )
+}
 
 /// Returns the answer on a recorded campaign.
 #[must_use]

@@ -1,6 +1,9 @@
-//! Answer of `linerate disk list`: every disk, its state, and each reason against writing to it.
+//! Answers of `linerate disk list`, `claim` and `release`: every disk, its state, each reason against
+//! writing to it, and what consent has written.
 
-use linerate_disk::Inspection;
+use std::path::Path;
+
+use linerate_disk::{CLAIM_BYTES, Claim, Inspection, RESERVED_BYTES};
 use linerate_model::Bytes;
 use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section, Table};
@@ -73,4 +76,33 @@ fn verdict(disk: &Inspection) -> &'static str {
         (true, false) => "read only, blank: it can be claimed (linerate disk claim)",
         (false, _) => "read only: it must not be written to",
     }
+}
+
+/// Returns what was done with the `claim` on `device`, such as `claimed`, in one line.
+#[must_use]
+pub fn claim_line(what: &str, device: &Path, claim: &Claim) -> String {
+    let Claim { serial, uuid, .. } = claim;
+    format!("{what} {}, serial number {serial}, claim {uuid}", device.display())
+}
+
+/// Returns what a new claim has written, and what it permits.
+#[must_use]
+pub fn after_claim(claim: &Claim) -> String {
+    // The last MiB is left alone as well as the first: it holds tables of partitions.
+    let end = claim.size_bytes - RESERVED_BYTES;
+    format!(
+        "wrote {CLAIM_BYTES} bytes at its start; loads may write between bytes {RESERVED_BYTES} \
+            and {end}; jobs must name the serial number (consent = \"{}\")",
+        claim.serial
+    )
+}
+
+/// Returns what the end of a claim has written. Overwriting whole disks could destroy data without
+/// a second question.
+#[must_use]
+pub fn after_release() -> String {
+    format!(
+        "wrote {CLAIM_BYTES} zeros at its start; data of loads is still there (`blkdiscard -z` \
+            makes the disk blank)"
+    )
 }

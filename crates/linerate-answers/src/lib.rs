@@ -12,7 +12,7 @@
 //! | [`controller`] | `linerate ncsi` |
 //! | [`demo`] | `linerate demo` |
 //! | [`diagnosis`] | `linerate diagnose` |
-//! | [`disks`] | `linerate disk list` |
+//! | [`disks`] | `linerate disk list`, `disk claim` and `disk release` |
 //! | [`facts`] | `linerate facts` |
 //! | [`flows`] | `linerate flows` |
 //! | [`foreign`] | `linerate to iperf3://HOST` and `linerate serve iperf3` |

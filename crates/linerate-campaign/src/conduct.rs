@@ -10,7 +10,7 @@ use linerate_control::conductor::RunOptions;
 use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, Progress, RunSummary};
 use linerate_disk::Writable;
 use linerate_model::path::PathFacts;
-use linerate_model::plan::Plan;
+use linerate_model::plan::{Draft, Plan};
 use linerate_model::{
     Campaign, CampaignHeader, Event, HostRecord, Incident, IncidentKind, Lines, Nanos,
     OFFERED_AXIS, Recorder, RecorderError, TrialId, TrialOutcome, TrialRecord, TrialSpec,
@@ -166,6 +166,36 @@ pub fn conduct_serving(
     }
     let ledger = Ledger::open_read_only(request.ledger)?;
     Ok((ledger.load(Which::Id(&id))?, summary))
+}
+
+/// Runs the plan `draft` of command `name` into `ledger`, or into one that goes with this process.
+/// Files in the folders `served` may be sent to clients.
+///
+/// # Errors
+/// Those of [`conduct`], and if there is no room for a ledger.
+pub fn drafted(
+    name: &str,
+    draft: &Draft,
+    ground: &Ground,
+    (ledger, served, live): (Option<&Path>, &[PathBuf], &Live),
+    watch: &mut dyn FnMut(Progress<'_>),
+) -> Result<(Campaign, RunSummary), Failure> {
+    let (found, plan) = PlanText::drafted(name, draft)?;
+    // The folder goes with `scratch` at the end: until then the campaign is read back from it.
+    let scratch = tempfile::tempdir()
+        .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
+    let ledger =
+        ledger.map_or_else(|| scratch.path().join(format!("{name}.ledger")), Path::to_owned);
+    let request = Request {
+        found: &found,
+        plan: &plan,
+        ground,
+        path: &[],
+        ledger: &ledger,
+        resume: false,
+        live,
+    };
+    conduct_serving(&request, served, watch)
 }
 
 /// Settings of hosts for each trial, made before its sockets and files are opened. If one cannot be

@@ -433,6 +433,21 @@ pub fn rate(draft: &Draft) -> Option<Rate> {
     offered(&draft.sweeps[0].jobs[0].params, RATE)
 }
 
+/// Refuses the `given` options of `linerate disk run` if one has a list: one point has one value of
+/// each parameter.
+///
+/// # Errors
+/// The option that has one.
+pub fn one_point(given: &[(&'static str, Vec<Value>)]) -> Result<(), Failure> {
+    let listed = given.iter().find(|(_, values)| values.len() > 1);
+    listed.map_or(Ok(()), |(name, _)| {
+        let option = name.replace('_', "-");
+        Err(Failure::wrong(format!(
+            "disk run: --{option} takes one value (lists are for disk sweep)"
+        )))
+    })
+}
+
 /// Returns the plan of `linerate disk run` and `disk sweep`: `repeats` measurements of `duration`,
 /// each after `ramp`, of every combination of the `given` values.
 ///

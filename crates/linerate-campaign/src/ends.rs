@@ -1,8 +1,11 @@
-//! The two ends between which an experiment's load runs.
+//! The two ends between which an experiment's load runs, its place, and the folder of its results.
+
+use std::path::Path;
 
 use linerate_model::Endpoint;
 
-use crate::Failure;
+use crate::testbeds::{self, Ground, Place};
+use crate::{Ended, Exit, Failure, Outcome};
 
 /// Name of the endpoint on the host of `--to`.
 pub const REACHED: &str = "b";
@@ -58,8 +61,58 @@ impl Route {
     }
 }
 
+/// Prepares `place`, makes the folder `out`, runs `work`, and takes the place down.
+///
+/// # Errors
+/// If the place or the folder cannot be made, or `work` fails.
+pub fn on_ground(
+    place: &Place,
+    out: &Path,
+    work: impl FnOnce(&mut Ground) -> Result<Exit, Ended>,
+) -> Outcome {
+    let mut ground = testbeds::prepare(place)?;
+    make_folder(out)?;
+    let ended = work(&mut ground);
+    // A lab goes before the exit is decided: a failure must not leave it to the end of the process.
+    ground.dismantle();
+    Ended::outcome(ended)
+}
+
+/// Makes the folder `out` and those above it.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn make_folder(out: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(out)
+        .map_err(|error| Failure::missing(format!("create folder {}: {error}", out.display())))
+}
+
+/// Checks the lengths of a run, s.
+///
+/// # Errors
+/// If there is nothing to measure, or a warm-up ends before it begins.
+pub fn check_lengths(command: &str, seconds: Option<f64>, omit: f64) -> Result<(), Failure> {
+    // A missing length means the default of the command.
+    if seconds.is_none_or(|seconds| seconds > 0.0) && omit >= 0.0 {
+        return Ok(());
+    }
+    Err(Failure::wrong(format!("{command}: --seconds must be above zero, and --omit zero or more")))
+}
+
 fn no_endpoint(command: &str, name: &str, endpoints: &[Endpoint]) -> Failure {
     let names: Vec<&str> = endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
     let names = names.join(", ");
     Failure::wrong(format!("{command}: there is no endpoint {name} here (there are {names})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_has_a_length_and_a_warm_up_never_ends_before_it_begins() {
+        let fits = |seconds, omit| check_lengths("tune", seconds, omit).is_ok();
+        assert!(fits(None, 0.0) && fits(Some(0.1), 2.0));
+        assert!(!fits(Some(0.0), 0.0) && !fits(Some(1.0), -0.1) && !fits(None, -0.1));
+    }
 }

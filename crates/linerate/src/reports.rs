@@ -7,16 +7,26 @@ use linerate_campaign::conclusion;
 use linerate_control::RunSummary;
 use linerate_model::Campaign;
 use linerate_report::{Document, Format, compose, render, study_json};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::args::{Global, Output, Saved};
 use crate::exit::{Failure, Outcome};
 use crate::output;
 
-/// Writes the file `path`, whole or not at all.
-pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
-    linerate_sys::whole_file::replace(path, text.as_bytes())
-        .map_err(|error| Failure::missing(format!("write {}: {}", path.display(), error.cause)))
+/// Writes `what`, such as `plan`, to the file `path`, whole or not at all.
+pub(crate) fn write_file(what: &str, path: &Path, text: &str) -> Result<(), Failure> {
+    linerate_sys::whole_file::replace(path, text.as_bytes()).map_err(|error| {
+        let file = format!("{what} {}", path.display());
+        Failure::missing(format!("write {}: {}", file.trim_start(), error.cause))
+    })
+}
+
+/// Prints `lines`, or one list of them as JSON.
+pub(crate) fn lines(lines: &[String], as_json: bool) {
+    match as_json {
+        true => println!("{}", json!(lines)),
+        false => lines.iter().for_each(|line| println!("{line}")),
+    }
 }
 
 /// Writes `document` in each of `formats` into `folder` and returns the files.
@@ -49,11 +59,22 @@ pub(crate) fn save(
 
 /// Prints the answer of a command as text or JSON, and writes it in the formats of `saved`.
 pub(crate) fn answer(document: &Document, saved: &Saved, global: Global) -> Result<(), Failure> {
-    let files = save(document, &saved.formats.format, &saved.out)?;
+    let text = linerate_report::text::whole(document);
+    summary(document, &text, (&saved.formats.format, &saved.out), global)
+}
+
+/// Prints the answer `document` as `text` or JSON, and writes it in `formats` into `folder`.
+pub(crate) fn summary(
+    document: &Document,
+    text: &str,
+    (formats, folder): (&[Format], &Path),
+    global: Global,
+) -> Result<(), Failure> {
+    let files = save(document, formats, folder)?;
     if global.json {
         println!("{}", document.study);
     } else {
-        print!("{}", linerate_report::text::whole(document));
+        print!("{text}");
         files.iter().for_each(|file| println!("report {}", file.display()));
     }
     Ok(())

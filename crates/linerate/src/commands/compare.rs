@@ -43,12 +43,7 @@ pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
         args.margin,
     )?;
     let document = &compared.document;
-    let files = reports::save(document, &args.formats.format, &args.out)?;
-    if global.json {
-        println!("{}", document.study);
-    } else {
-        print!("{}", linerate_report::text::summary(document));
-        files.iter().for_each(|file| println!("report {}", file.display()));
-    }
+    let text = linerate_report::text::summary(document);
+    reports::summary(document, &text, (&args.formats.format, &args.out), global)?;
     compared.exit()
 }

@@ -7,13 +7,13 @@ use clap::Args;
 use linerate_analysis::study;
 use linerate_answers::demo::{self, Injected};
 use linerate_campaign::diagnose::{Load, Question, Rung, climb, exit_of};
+use linerate_campaign::ends::make_folder;
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::{self, Place};
 use linerate_campaign::{Ended, checks, conclusion, sandbox};
 use linerate_model::Nanos;
 
 use crate::args::{DEFAULT_FORMAT, Global};
-use crate::commands::ends::make_folder;
 use crate::commands::measure::{self, Person};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reports;

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use linerate_analysis::study;
-use linerate_answers::plan::span;
 use linerate_answers::{diagnosis, probe as facts_of_path};
 use linerate_campaign::diagnose::{Load, Question, STORAGE, climb, exit_of};
+use linerate_campaign::ends::{check_lengths, on_ground};
 use linerate_campaign::probe::{self, ProbeBudget};
 use linerate_campaign::stages::{Bench, Ledgers};
 use linerate_campaign::testbeds::Ground;
@@ -20,7 +20,7 @@ use linerate_model::{Nanos, TestbedKind};
 use linerate_report::CommandPlace;
 
 use crate::args::{Formats, Global, seconds};
-use crate::commands::ends::{PathArgs, check_lengths, on_ground};
+use crate::commands::ends::PathArgs;
 use crate::commands::measure::Person;
 use crate::commands::probe::announce;
 use crate::exit::{Exit, Failure, Outcome};
@@ -98,20 +98,6 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
     on_ground(&args.path.place(), &args.out, |ground| look(args, global, ground))
 }
 
-/// Returns the plan of a diagnosis and its expected time.
-fn agenda(load: &Load, limits: u32, budget: Nanos) -> String {
-    let [baseline, proof] = load.expected().map(|time| span(time.as_secs_f64()));
-    let s = if limits == 1 { "" } else { "s" };
-    format!(
-        "Plan: measure the unchanged load, suspect a limit, then prove it or rule it out with {} \
-            pairs of runs. At most {limits} limit{s}, one behind the other.\n\
-         Expected time: {baseline} if nothing is suspected, {proof} for each proven limit. \
-         Budget: {}; an experiment that does not fit is not begun.",
-        load.n_pairs(),
-        span(budget.as_secs_f64())
-    )
-}
-
 fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, Ended> {
     let (from, to) = args.path.route().among("diagnose", &ground.testbed.endpoints)?;
     let question = Question {
@@ -125,7 +111,7 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
     let budget = Nanos::from_secs_f64(args.budget);
     let load = Load::new(&question, from.name.clone(), to.name.clone())?;
     if !global.quiet {
-        eprintln!("{}", agenda(&load, args.limits, budget));
+        eprintln!("{}", diagnosis::agenda(&load, args.limits, budget));
     }
     let audience = Person::new("diagnose", global, Some(&args.path.wait));
     let mut ledgers = Ledgers::new("diagnose", ground, &args.out, &audience);

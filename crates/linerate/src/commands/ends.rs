@@ -1,15 +1,13 @@
-//! The path that an experiment measures: its place, its two ends, and the folder of its results.
+//! Options of the path that an experiment measures: its place and its two ends.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use linerate_campaign::Ended;
 use linerate_campaign::ends::Route;
-use linerate_campaign::testbeds::{self, Ground, Place};
+use linerate_campaign::testbeds::Place;
 
 use crate::args::REACH;
 use crate::commands::measure::WaitArgs;
-use crate::exit::{Exit, Failure, Outcome};
 
 /// The path under test.
 #[derive(Debug, Args)]
@@ -53,33 +51,4 @@ impl PathArgs {
     pub(crate) fn route(&self) -> Route {
         Route { to: self.to.clone(), from: self.from.clone(), is_named: self.is_named() }
     }
-}
-
-/// Prepares `place`, makes the folder `out`, runs `work`, and takes the place down.
-pub(crate) fn on_ground(
-    place: &Place,
-    out: &Path,
-    work: impl FnOnce(&mut Ground) -> Result<Exit, Ended>,
-) -> Outcome {
-    let mut ground = testbeds::prepare(place)?;
-    make_folder(out)?;
-    let ended = work(&mut ground);
-    // A lab goes before the exit is decided: a failure must not leave it to the end of the process.
-    ground.dismantle();
-    Ended::outcome(ended)
-}
-
-/// Makes the folder `out` and those above it.
-pub(crate) fn make_folder(out: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(out)
-        .map_err(|error| Failure::missing(format!("create folder {}: {error}", out.display())))
-}
-
-/// Checks the lengths of a run, s.
-pub(crate) fn check_lengths(command: &str, seconds: Option<f64>, omit: f64) -> Result<(), Failure> {
-    // A missing length means the default of the command.
-    if seconds.is_none_or(|seconds| seconds > 0.0) && omit >= 0.0 {
-        return Ok(());
-    }
-    Err(Failure::wrong(format!("{command}: --seconds must be above zero, and --omit zero or more")))
 }

@@ -7,7 +7,8 @@ use linerate_campaign::job_files::JobFile;
 use linerate_import::Kind;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
+use crate::reports::write_file;
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
@@ -53,12 +54,7 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
     }
     let plan = plan.ok_or_else(|| job_file.refusal())?;
     match &args.out {
-        Some(path) => {
-            // A plan is written whole or not at all.
-            linerate_sys::whole_file::replace(path, plan.as_bytes()).map_err(|error| {
-                Failure::missing(format!("write plan {}: {}", path.display(), error.cause))
-            })?
-        }
+        Some(path) => write_file("plan", path, &plan)?,
         None if json => {}
         None => print!("{plan}"),
     }

@@ -2,7 +2,7 @@
 //! share.
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,10 +10,10 @@ use linerate_campaign::catalog::PlanText;
 use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::live::Live;
 use linerate_campaign::stages::{Audience, Watcher};
-use linerate_campaign::testbeds::{self, Ground, Place};
-use linerate_control::{Progress, RunSummary};
+use linerate_campaign::testbeds::{self, Place};
+use linerate_control::RunSummary;
 use linerate_model::Campaign;
-use linerate_model::plan::{Draft, Plan};
+use linerate_model::plan::Plan;
 use linerate_sys::signal::interrupted;
 use linerate_view::{Display, View};
 
@@ -22,33 +22,6 @@ use crate::exit::Failure;
 
 /// A campaign that was run, and how it went.
 pub(crate) type Measured = (Campaign, RunSummary);
-
-/// Runs the plan `draft` of command `name` into `ledger`, or into one that goes with this process.
-/// Files in the folders `served` may be sent to clients.
-pub(crate) fn drafted(
-    name: &str,
-    draft: &Draft,
-    ground: &Ground,
-    (ledger, served, live): (Option<&Path>, &[PathBuf], &Live),
-    watch: &mut dyn FnMut(Progress<'_>),
-) -> Result<Measured, Failure> {
-    let (found, plan) = PlanText::drafted(name, draft)?;
-    // The folder goes with `scratch` at the end: until then the campaign is read back from it.
-    let scratch = tempfile::tempdir()
-        .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
-    let ledger =
-        ledger.map_or_else(|| scratch.path().join(format!("{name}.ledger")), Path::to_owned);
-    let request = Request {
-        found: &found,
-        plan: &plan,
-        ground,
-        path: &[],
-        ledger: &ledger,
-        resume: false,
-        live,
-    };
-    conduct::conduct_serving(&request, served, watch)
-}
 
 /// Option of the commands that can wait for an agent.
 #[derive(Debug, Args)]

@@ -6,12 +6,13 @@ use clap::Args;
 use linerate_answers::probe as answers;
 use linerate_campaign::Ended;
 use linerate_campaign::drafts::PATH_PROBE;
+use linerate_campaign::ends::on_ground;
 use linerate_campaign::probe::{self, ProbeBudget};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
 
 use crate::args::{Formats, Global};
-use crate::commands::ends::{PathArgs, on_ground};
+use crate::commands::ends::PathArgs;
 use crate::commands::measure::Person;
 use crate::exit::{Exit, Outcome};
 use crate::parameters::{ProbeSettings, SettingOptions};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use linerate_analysis::{Study, study};
+use linerate_campaign::ends::make_folder;
 use linerate_campaign::testbeds::Place;
 use linerate_campaign::{checks, conduct, sandbox, testbeds};
 use linerate_model::{Campaign, TestbedKind};
@@ -13,7 +14,6 @@ use linerate_papers::recipes::{RECIPES, Recipe, Step};
 use linerate_report::compose;
 
 use crate::args::{DEFAULT_FORMAT, Formats, Global};
-use crate::commands::ends::make_folder;
 use crate::commands::measure;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reports;

@@ -19,7 +19,6 @@ use linerate_load::Network;
 use linerate_model::{BitRate, Nanos, Side};
 
 use crate::args::{Global, Saved, read_by, seconds};
-use crate::commands::measure;
 use crate::exit::{Exit, Outcome};
 use crate::parameters::{ServeSettings, SettingOptions};
 use crate::reports;
@@ -143,7 +142,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     };
     let nobody = Live::default();
     let files = (args.ledger.as_deref(), &served[..], &nobody);
-    let (campaign, summary) = measure::drafted("serve", &draft, &ground, files, watch)?;
+    let (campaign, summary) = conduct::drafted("serve", &draft, &ground, files, watch)?;
     let study = study(&campaign);
     // An interrupted trial has no figures, though its clients were served.
     let complete = matches!(conduct::exit_of(&summary), Ok(Exit::Done));

@@ -13,14 +13,14 @@ use linerate_campaign::drafts::{MODES, Mode};
 use linerate_campaign::path::{PathQuestion, completed, mode_of};
 use linerate_campaign::push::Push;
 use linerate_campaign::testbeds::{self, Family, Towards};
-use linerate_campaign::{checks, letters};
+use linerate_campaign::{checks, conduct, letters};
 use linerate_control::Progress;
 use linerate_model::{Nanos, TrialOutcome};
 use linerate_report::live::{LiveForm, PathCut};
 use linerate_view::View;
 
 use crate::args::{Global, REACH, Saved, one_of, read_by, time};
-use crate::commands::measure::{self, WaitArgs};
+use crate::commands::measure::WaitArgs;
 use crate::commands::pair;
 use crate::exit::{Failure, Outcome};
 use crate::iperf3::Iperf3Options;
@@ -168,7 +168,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         Some(events) => args.print(&events, global),
         None => console.notice(&event),
     };
-    let measured = args.wait.when_free(|| measure::drafted("to", &draft, &ground, kept, watch));
+    let measured = args.wait.when_free(|| conduct::drafted("to", &draft, &ground, kept, watch));
     // The lines that it held come before the result.
     drop(view);
     args.print(&progress.rest(TrialOutcome::Interrupted), global);

@@ -4,27 +4,18 @@ use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
 use linerate_answers::disks;
-use linerate_disk::{CLAIM_BYTES, Claim, RESERVED_BYTES};
+use linerate_disk::Claim;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Claims `device` for jobs that name its serial number.
 pub(super) fn claim(device: &Path, serial: Option<String>, as_json: bool) -> Outcome {
-    let serial = match serial {
-        Some(serial) => serial,
-        None => ask(device)?,
-    };
+    let serial = serial.map_or_else(|| ask(device), Ok)?;
     let claim = linerate_disk::claim(device, &serial)?;
     print("claimed", device, &claim, as_json);
     if !as_json {
-        println!(
-            "wrote {CLAIM_BYTES} bytes at its start; loads may write between bytes \
-                {RESERVED_BYTES} \
-                and {}; jobs must name the serial number (consent = \"{serial}\")",
-            // The last MiB is left alone as well as the first: it holds tables of partitions.
-            claim.size_bytes - RESERVED_BYTES
-        );
+        println!("{}", disks::after_claim(&claim));
     }
     Ok(Exit::Done)
 }
@@ -34,25 +25,15 @@ pub(super) fn release(device: &Path, as_json: bool) -> Outcome {
     let claim = linerate_disk::release(device)?;
     print("released", device, &claim, as_json);
     if !as_json {
-        println!(
-            // Overwriting whole disks here could destroy data without a second question.
-            "wrote {CLAIM_BYTES} zeros at its start; data of loads is still there (`blkdiscard -z` \
-                makes the disk blank)"
-        );
+        println!("{}", disks::after_release());
     }
     Ok(Exit::Done)
 }
 
 fn print(what: &str, device: &Path, claim: &Claim, as_json: bool) {
-    if as_json {
-        println!("{}", json!({ "device": device, what: claim }));
-    } else {
-        println!(
-            "{what} {}, serial number {}, claim {}",
-            device.display(),
-            claim.serial,
-            claim.uuid
-        );
+    match as_json {
+        true => println!("{}", json!({ "device": device, what: claim })),
+        false => println!("{}", disks::claim_line(what, device, claim)),
     }
 }
 

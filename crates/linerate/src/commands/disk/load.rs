@@ -6,13 +6,12 @@ use clap::Args;
 use linerate_analysis::study;
 use linerate_answers::storage;
 use linerate_campaign::live::Live;
-use linerate_campaign::{drafts, testbeds};
+use linerate_campaign::{conduct, drafts, testbeds};
 use linerate_control::Progress;
 use linerate_model::Nanos;
 
 use crate::args::{Global, Saved, seconds};
-use crate::commands::measure;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::parameters::StorageOptions;
 use crate::reports;
 
@@ -50,13 +49,7 @@ const SWEEP_REPEATS: u32 = 3;
 
 /// Measures one point.
 pub(super) fn run(args: &LoadArgs, global: Global) -> Outcome {
-    // One point has one value of each parameter.
-    if let Some((name, _)) = args.parameters.given.iter().find(|(_, values)| values.len() > 1) {
-        let option = name.replace('_', "-");
-        return Err(Failure::wrong(format!(
-            "disk run: --{option} takes one value (lists are for disk sweep)"
-        )));
-    }
+    drafts::one_point(&args.parameters.given)?;
     measure(args, args.repeats.unwrap_or(1), global)
 }
 
@@ -79,7 +72,7 @@ fn measure(args: &LoadArgs, repeats: u32, global: Global) -> Outcome {
     let watch = &mut |event: Progress<'_>| global.console().notice(&event);
     let nobody = Live::default();
     let kept: (_, &[PathBuf], _) = (args.ledger.as_deref(), &[], &nobody);
-    let (campaign, summary) = measure::drafted("disk", &draft, &ground, kept, watch)?;
+    let (campaign, summary) = conduct::drafted("disk", &draft, &ground, kept, watch)?;
     // Judged from the ledger's records alone, as `linerate report` would judge it.
     let study = study(&campaign);
     let answer = storage::document(&campaign, &study, repeats);

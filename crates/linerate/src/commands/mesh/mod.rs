@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use linerate_answers::mesh::{self as answers, MeshPlace, MeshRecord};
 use linerate_campaign::Ended;
+use linerate_campaign::ends::{check_lengths, make_folder};
 use linerate_campaign::fleet::{self, Absent, FleetHost};
 use linerate_campaign::mesh::{Earlier, Fleet, MeshLoad, survey};
 use linerate_campaign::stages::Ledgers;
@@ -15,7 +16,6 @@ use linerate_campaign::testbeds::{self, Ground, Place};
 use linerate_model::Nanos;
 
 use crate::args::{Formats, Global, seconds};
-use crate::commands::ends::{check_lengths, make_folder};
 use crate::commands::measure::{Person, WaitArgs};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reports::{self, write_file};
@@ -132,7 +132,7 @@ fn prepared(args: &MeshArgs) -> Result<(Ground, String, Vec<FleetHost>), Failure
     // Later commands can use the same hosts.
     let testbed = args.out.join("testbed.toml");
     let ground = fleet::ground(&hosts, reach)?;
-    write_file(&testbed, &fleet::testbed_text(&hosts, reach)?)?;
+    write_file("", &testbed, &fleet::testbed_text(&hosts, reach)?)?;
     Ok((ground, fleet::at_testbed(&testbed), hosts))
 }
 
@@ -160,11 +160,11 @@ fn look(
     let place = MeshPlace { kind: ground.kind, options: place, is_slurm: args.slurm };
     let record = MeshRecord::of(&survey);
     let answer = answers::document(&survey, &record, place);
-    write_file(&args.out.join(RECORD), &answer.study.to_string())?;
-    write_file(&args.out.join(HOST_LINES), &record.host_lines())?;
+    write_file("", &args.out.join(RECORD), &answer.study.to_string())?;
+    write_file("", &args.out.join(HOST_LINES), &record.host_lines())?;
     if let Some(file) = &args.metrics {
         let ended = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        write_file(file, &answers::metrics(&record, ended.as_secs_f64()))?;
+        write_file("", file, &answers::metrics(&record, ended.as_secs_f64()))?;
     }
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;
     if args.drain {

@@ -5,15 +5,16 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_answers::host_settings;
 use linerate_campaign::Ended;
+use linerate_campaign::ends::{check_lengths, on_ground};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
 use linerate_campaign::tune::host::{self, HostTuning};
 use linerate_campaign::tune::profile;
 
 use crate::args::{Formats, Global, seconds};
-use crate::commands::ends::{PathArgs, check_lengths, on_ground};
+use crate::commands::ends::PathArgs;
 use crate::commands::measure::Person;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::reports;
 
 #[derive(Debug, Args)]
@@ -75,10 +76,8 @@ fn try_all(
     findings.profiles = profile::write(&args.out, &findings)?;
     let answer = host_settings::document(&findings, ground.kind);
     // The folder of ledgers is kept and passed on: its text report needs no option.
-    let (text, path) = (linerate_report::text::whole(&answer), args.out.join(REPORT));
-    linerate_sys::whole_file::replace(&path, text.as_bytes()).map_err(|error| {
-        Failure::missing(format!("write report {}: {}", path.display(), error.cause))
-    })?;
+    let text = linerate_report::text::whole(&answer);
+    reports::write_file("report", &args.out.join(REPORT), &text)?;
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;
     Ok(findings.exit())
 }

@@ -9,12 +9,12 @@ use clap::{Args, Subcommand};
 use linerate_campaign::tune::profile::{self, Turn};
 use linerate_campaign::tune::restored;
 use linerate_control::{Consent, Restored, restore};
-use serde_json::json;
 
 use self::host::TuneHostArgs;
 use self::window::WindowArgs;
 use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::reports;
 
 #[derive(Debug, Args)]
 pub(crate) struct TuneArgs {
@@ -61,11 +61,7 @@ pub(crate) fn run(args: &TuneArgs, global: Global) -> Outcome {
 /// Applies, checks or reverts a profile on this host.
 fn turn(args: &ProfileArgs, turn: Turn, global: Global) -> Outcome {
     let (lines, exit) = profile::turn(&args.profile, turn)?;
-    if global.json {
-        println!("{}", json!(lines));
-    } else {
-        lines.iter().for_each(|line| println!("{line}"));
-    }
+    reports::lines(&lines, global.json);
     Ok(exit)
 }
 
@@ -74,12 +70,9 @@ fn put_back(global: Global) -> Outcome {
     let found = restore(&Consent::default().journals).map_err(Failure::missing)?;
     let failed = found.iter().any(|restored| matches!(restored, Restored::Failed(_)));
     let lines: Vec<String> = found.into_iter().filter_map(restored).collect();
-    if global.json {
-        println!("{}", json!(lines));
-    } else if lines.is_empty() {
-        println!("nothing was left changed here");
-    } else {
-        lines.iter().for_each(|line| println!("{line}"));
+    match lines[..] {
+        [] if !global.json => println!("nothing was left changed here"),
+        _ => reports::lines(&lines, global.json),
     }
     // A setting that could not be put back needs a person.
     Ok(if failed { Exit::Missing } else { Exit::Done })

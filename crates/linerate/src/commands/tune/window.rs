@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_answers::window as answers;
 use linerate_campaign::Ended;
-use linerate_campaign::ends::{REACHED, Route};
+use linerate_campaign::ends::{REACHED, Route, check_lengths, on_ground};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::{Ground, Place};
 use linerate_campaign::tune::Present;
@@ -14,7 +14,6 @@ use linerate_campaign::tune::window::{self, WindowTuning};
 use linerate_model::TestbedKind;
 
 use crate::args::{Formats, Global, REACH, seconds};
-use crate::commands::ends::{check_lengths, on_ground};
 use crate::commands::measure::{Person, WaitArgs};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reports;
