@@ -292,7 +292,9 @@ fn of_ways(
 mod tests {
     use linerate_analysis::live::LiveDatagrams;
     use linerate_analysis::{PointStudy, Settled};
+    use linerate_campaign::drafts::{MODES, OF_TO};
     use linerate_control::ControlError;
+    use linerate_load::workloads::Rate;
     use linerate_model::{Incident, RecorderError};
     use serde_json::json;
 
@@ -307,6 +309,31 @@ mod tests {
         omit: Nanos(0),
         duration: Some(Nanos::from_secs(10)),
     };
+
+    #[test]
+    fn only_datagrams_have_an_offered_load_which_is_the_default_or_chosen() {
+        let asked = |mode: usize, rate: Option<&str>| {
+            let setting = OF_TO.iter().find(|setting| setting.option == "bitrate");
+            let question = PathQuestion {
+                mode: MODES[mode],
+                is_reverse: true,
+                is_both: false,
+                seconds: None,
+                omit: Nanos(0),
+                interval: Nanos::from_secs(1),
+                is_bound: false,
+                given: setting.zip(rate.map(Value::from)).into_iter().collect(),
+            };
+            let draft = question.draft().expect("a plan");
+            let asked = PathAsked::of(&question, &draft).expect("it has one end");
+            (asked.offered, asked.kind())
+        };
+        let rate = |bits| Rate::Bits(BitRate(bits));
+        assert_eq!(asked(0, Some("1 Gbit/s")), (Offered::NoDatagrams, LoadKind::Stream));
+        assert_eq!(asked(1, None), (Offered::Default(rate(1e6)), LoadKind::Datagrams));
+        assert_eq!(asked(1, Some("5 Mbit/s")).0, Offered::Chosen(rate(5e6)));
+        assert_eq!(asked(1, Some("0 bit/s")).0, Offered::Unlimited);
+    }
 
     fn host(name: &str, send: u64, receive: u64, driver: &str) -> HostRecord {
         let facts = json!({

@@ -397,6 +397,9 @@ pub fn reflected_json(session: &Reflected) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use linerate_campaign::drafts::MODES;
     use linerate_stamp::wire::{Counts, ErrorEstimate, Reply};
 
     use super::*;
@@ -446,6 +449,41 @@ mod tests {
             n_late: 0,
             is_cut: false,
         }
+    }
+
+    #[test]
+    fn a_line_waits_for_half_of_the_next_one_and_the_end_brings_the_rest() {
+        let options = |n_packets| SendOptions {
+            to: "192.0.2.7:862".parse().expect("an address"),
+            local: None,
+            gap: Duration::from_secs(1),
+            n_packets,
+            bytes: 60,
+            dscp: None,
+            patience: Duration::from_secs(2),
+            session: 1,
+        };
+        let question = PathQuestion {
+            mode: MODES[1],
+            is_reverse: false,
+            is_both: false,
+            seconds: None,
+            omit: Nanos(0),
+            interval: Nanos::from_secs(4),
+            is_bound: false,
+            given: Vec::new(),
+        };
+        let mut lines = StampLines::new(&options(10), &question);
+        let n_lines = [5, 6, 10].map(|n_sent| lines.advance(&session(n_sent), false).len());
+        assert_eq!(n_lines, [0, 1, 1], "four packets, then two more of the next line");
+        let [rest] = lines.advance(&session(10), true) else { panic!("two packets are left") };
+        assert_eq!((rest.from_s, rest.until_s, rest.n_sent), (8.0, 10.0, 2));
+        assert_eq!(lines.all().len(), 3);
+        let once = PathQuestion { interval: Nanos(0), ..question };
+        let mut whole = StampLines::new(&options(10), &once);
+        assert_eq!(whole.advance(&session(10), false).len(), 0);
+        assert_eq!(whole.advance(&session(10), true).len(), 1);
+        assert!(subject(&options(10)).ends_with("10 packets of 60 B, 1 packet/s"));
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub fn read(name: &str, set: &[String]) -> Result<(PlanText, Plan), Failure> {
 ///
 /// # Errors
 /// The same.
-pub fn read_fitting(
+fn read_fitting(
     name: &str,
     set: &[String],
     testbed: &Testbed,
@@ -113,6 +113,43 @@ pub fn read_fitting(
         plan = parse(&found.text).0.expect("a part of a plan that was read");
     }
     Ok((found, plan, lacking))
+}
+
+/// Plan of a step of a reproduction, for hosts.
+#[derive(Debug)]
+pub struct ForHosts {
+    /// The plan; `None` if the step is left out.
+    pub plan: Option<(PlanText, Plan)>,
+    /// What is missing.
+    pub note: Option<String>,
+}
+
+/// Reads the plan `plan` of the step `name` for the hosts of `testbed`: with their `settings`, and
+/// without the sweeps that name endpoints which they lack.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_for_hosts(
+    (name, plan): (&str, &str),
+    mut set: Vec<String>,
+    settings: Option<Vec<String>>,
+    testbed: &Testbed,
+) -> Result<ForHosts, Failure> {
+    let left_out =
+        |why: String| ForHosts { plan: None, note: Some(format!("{name}: left out, {why}")) };
+    // Shapes that are not judged show in the report; the others are worth having.
+    let Some(settings) = settings else {
+        return Ok(left_out("it differs from another campaign by its lab only".to_owned()));
+    };
+    set.extend(settings);
+    let (found, plan, lacking) = read_fitting(plan, &set, testbed)?;
+    let lacking = lacking.join(", ");
+    if plan.sweeps.is_empty() {
+        return Ok(left_out(format!("the hosts have no endpoints {lacking}")));
+    }
+    let note = format!("{name}: without the sweeps that need the endpoints {lacking}");
+    let note = (!lacking.is_empty()).then_some(note);
+    Ok(ForHosts { plan: Some((found, plan)), note })
 }
 
 /// Expands the plan on `ground`, checks the parameters of every trial with its axis values, and
@@ -322,9 +359,20 @@ mod tests {
         let (found, plan, lacking) = read(&testbed);
         assert_eq!((lacking, parse(&found.text).0), (vec!["c".to_owned()], Some(plan.clone())));
         assert_eq!(plan.sweeps.iter().map(|sweep| &sweep.name).collect::<Vec<_>>(), ["one"]);
+        let note = |settings, testbed: &Testbed| {
+            let named = ("s", file.to_str().expect("UTF-8"));
+            let read = read_for_hosts(named, Vec::new(), settings, testbed).expect("a plan");
+            (read.plan.is_some(), read.note.expect("something is missing"))
+        };
+        let without = "s: without the sweeps that need the endpoints c".to_owned();
+        assert_eq!(note(Some(Vec::new()), &testbed), (true, without));
+        let by_lab = "s: left out, it differs from another campaign by its lab only".to_owned();
+        assert_eq!(note(None, &testbed), (false, by_lab));
         testbed.endpoints.clear();
         let (_, plan, lacking) = read(&testbed);
         assert_eq!((lacking, plan.sweeps.len()), (["a", "b", "c"].map(Into::into).to_vec(), 0));
+        let none = "s: left out, the hosts have no endpoints a, b, c".to_owned();
+        assert_eq!(note(Some(Vec::new()), &testbed), (false, none));
     }
 
     #[test]

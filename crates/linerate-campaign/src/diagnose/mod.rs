@@ -8,6 +8,7 @@
 mod climb;
 #[cfg(test)]
 mod disk_tests;
+mod injected;
 mod outcomes;
 mod pairs;
 mod plans;
@@ -17,6 +18,7 @@ mod stages;
 mod tests;
 
 pub use climb::{Rung, climb};
+pub use injected::{INJECTED, LONG_LAB, injected};
 pub use plans::{Load, STORAGE};
 
 use crate::Exit;

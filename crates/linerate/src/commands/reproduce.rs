@@ -134,7 +134,7 @@ fn carry_out(
         return Ok(Ended::LeftOut);
     }
     let changes: &[&str] = if args.quick { changes } else { &[] };
-    let mut set: Vec<String> =
+    let set: Vec<String> =
         changes.iter().map(|text| (*text).to_owned()).chain(args.set.iter().cloned()).collect();
     let (found, plan, place) = match args.hosts() {
         None => {
@@ -148,21 +148,10 @@ fn carry_out(
             let testbed = testbeds::outline(&hosts)?.testbed;
             let endpoints: Vec<&str> =
                 testbed.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
-            // Shapes that are not judged show in the report; the others are worth having.
-            let Some(settings) = step.for_hosts(&endpoints) else {
-                eprintln!("{name}: left out, it differs from another campaign by its lab only");
-                return Ok(Ended::LeftOut);
-            };
-            set.extend(settings);
-            let (found, plan, lacking) = checks::read_fitting(plan, &set, &testbed)?;
-            let lacking = lacking.join(", ");
-            if plan.sweeps.is_empty() {
-                eprintln!("{name}: left out, the hosts have no endpoints {lacking}");
-                return Ok(Ended::LeftOut);
-            }
-            if !lacking.is_empty() {
-                eprintln!("{name}: without the sweeps that need the endpoints {lacking}");
-            }
+            let settings = step.for_hosts(&endpoints);
+            let read = checks::read_for_hosts((name, plan), set, settings, &testbed)?;
+            read.note.iter().for_each(|note| eprintln!("{note}"));
+            let Some((found, plan)) = read.plan else { return Ok(Ended::LeftOut) };
             (found, plan, hosts)
         }
     };
