@@ -106,3 +106,20 @@ pub fn after_release() -> String {
             makes the disk blank)"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_says_what_was_written_and_where_loads_may_write() {
+        let claim =
+            Claim { serial: "S1".into(), size_bytes: 1 << 30, uuid: "u".into(), claimed_s: 0 };
+        let line = claim_line("claimed", Path::new("/dev/sdx"), &claim);
+        assert_eq!(line, "claimed /dev/sdx, serial number S1, claim u");
+        let expected = "wrote 4096 bytes at its start; loads may write between bytes 1048576 and \
+            1072693248; jobs must name the serial number (consent = \"S1\")";
+        assert_eq!(after_claim(&claim), expected);
+        assert!(after_release().starts_with("wrote 4096 zeros at its start"));
+    }
+}

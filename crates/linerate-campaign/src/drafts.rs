@@ -511,6 +511,15 @@ mod tests {
     }
 
     #[test]
+    fn one_point_of_a_disk_has_no_lists() {
+        let one = ("block_size", vec![Value::from("4 KiB")]);
+        let list = ("block_size", vec![Value::from("4 KiB"), Value::from("8 KiB")]);
+        assert!(one_point(std::slice::from_ref(&one)).is_ok());
+        let refused = one_point(&[one, list]).expect_err("two sizes").message();
+        assert!(refused.starts_with("disk run: --block-size takes one value"), "{refused}");
+    }
+
+    #[test]
     fn each_option_is_a_parameter_of_each_workload_that_it_names() {
         let all = || OF_TO.iter().chain(&OF_SERVE).chain(&OF_PROBE);
         let n_declared: usize = all().map(|setting| setting.parameters().count()).sum();

@@ -379,3 +379,24 @@ fn rounded(measure: Measure, value: f64) -> f64 {
         _ => value,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn the_plan_of_a_small_mesh_says_that_nobody_is_suspected_and_who_is_left_out() {
+        let hosts: Vec<String> = ["a", "b"].map(str::to_owned).into();
+        let fleet = Fleet::of(hosts, &[], &[]).expect("no groups");
+        let load = MeshLoad { measured: Nanos::from_secs(1), omitted: Nanos(0), again: 6, seed: 1 };
+        let absent = [Absent { host: "c".into(), why: "no answer".into() }];
+        let text = agenda(&fleet, &load, &absent, &Earlier::none(&fleet));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("Plan: 1 pairs of 2 hosts in 1 rounds"), "{text}");
+        assert!(lines[1].starts_with("Expected time: "), "{text}");
+        let few = format!("Nobody is suspected among fewer than {FEWEST} hosts.");
+        assert_eq!(lines[2..], [few.as_str(), "Left out: c: no answer"]);
+    }
+}

@@ -249,7 +249,7 @@ fn a_host_that_goes_away_costs_only_its_pairs() {
 fn a_pair_that_fails_costs_no_other_pair() {
     let bench = FleetBench { blocked: Some(["n1", "n4"]), ..FleetBench::of(|_, _| 100e6) };
     let survey = surveyed(&bench);
-    assert_eq!(n_known(&survey), 56 - 2);
+    assert_eq!((n_known(&survey), survey.exit()), (56 - 2, Exit::Done));
     assert_eq!(survey.failed.len(), 1, "{:?}", survey.failed);
     assert!(survey.absent.is_empty());
 }
@@ -266,7 +266,7 @@ fn a_busy_agent_is_waited_for() {
 fn an_interrupt_keeps_what_was_measured() {
     let bench = FleetBench { interrupted: Some(6), ..FleetBench::of(|_, _| 100e6) };
     let survey = surveyed(&bench);
-    assert_eq!(survey.interrupted, Some(Exit::Interrupted));
+    assert_eq!(survey.exit(), Exit::Interrupted);
     assert_eq!(n_known(&survey), 6 * 4);
     assert_eq!(*bench.stages.borrow(), ["rounds-1"]);
 }
