@@ -34,6 +34,15 @@ use crate::{Ended, Exit, Failure};
 use ends::Ends;
 use settle::Wanted;
 
+/// Returns the number of pairs of the proof where none is chosen.
+#[must_use]
+pub const fn usual_pairs(is_quick: bool) -> u32 {
+    /// Six pairs are the fewest that carry an interval at 95 %.
+    const PAIRS: u32 = 6;
+    const FEW_PAIRS: u32 = 3;
+    if is_quick { FEW_PAIRS } else { PAIRS }
+}
+
 /// Options of `tune window`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowTuning {

@@ -74,16 +74,6 @@ pub(crate) struct WindowArgs {
     pub(crate) formats: Formats,
 }
 
-impl WindowArgs {
-    /// Returns the number of pairs of the proof.
-    fn pairs(&self) -> u32 {
-        /// Six pairs are the fewest that carry an interval at 95 %.
-        const PAIRS: u32 = 6;
-        const FEW_PAIRS: u32 = 3;
-        self.pairs.unwrap_or(if self.quick { FEW_PAIRS } else { PAIRS })
-    }
-}
-
 /// Finds, applies, proves and puts back.
 pub(super) fn run(args: &WindowArgs, global: Global) -> Outcome {
     check_lengths("tune", args.seconds, args.omit)?;
@@ -115,7 +105,7 @@ fn tune(args: &WindowArgs, global: Global, ground: &Ground) -> Result<Exit, Ende
         dry_run: args.dry_run,
         keep: args.keep,
         quick: args.quick,
-        pairs: args.pairs(),
+        pairs: args.pairs.unwrap_or(window::usual_pairs(args.quick)),
         seconds: args.seconds,
         omit: args.omit,
     };
