@@ -35,11 +35,11 @@ impl Devices {
             .iter()
             .zip(&after)
             // Two readings are enough: the study uses the change over the whole trial.
-            .map(|(before, after)| vec![Some(*before), Some(*after)])
+            .map(|(before, after)| vec![Some(*before), Some(*after)].into())
             .collect();
         let elapsed = Nanos(u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let times = vec![Nanos(0), elapsed];
-        let block = SampleBlock { series, times, columns, ..SampleBlock::default() };
+        let block = SampleBlock { series: series.into(), times, columns, ..SampleBlock::default() };
         Some(Event::Samples { trial, host: String::new(), block })
     }
 }

@@ -9,7 +9,7 @@ use linerate_control::wire::{
 use linerate_load::{Offer, Secret};
 use linerate_model::{
     Background, Counter, Distribution, FlowReport, Incident, IncidentKind, Interval, Nanos, Params,
-    Phases, SampleBlock, Side, TrialId, is_obeyed,
+    Phases, SampleBlock, SampleColumn, Side, TrialId, is_obeyed,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -31,7 +31,7 @@ fn every_message() -> Vec<Message> {
     greeting.facts = json!({ "cpu": { "model": "x" } });
     let mut interval = Interval { start: Nanos(0), end: Nanos(500_000_123), ..Interval::default() };
     interval.counters[Counter::PayloadReceived] = u64::MAX;
-    interval.service = Distribution { lost: 1, ..Distribution::of(vec![(1_000, 3)]) };
+    interval.service = Distribution { lost: 1, ..Distribution::of(vec![(1_000, 3)]) }.into();
     let flow = FlowReport {
         flow: 1,
         local: "192.0.2.1:1".into(),
@@ -215,13 +215,14 @@ fn deep_nesting_is_an_error_and_not_the_end_of_the_stack() {
 #[test]
 fn long_readings_travel_in_pieces_and_lose_nothing() {
     let times: Vec<Nanos> = (0..100_000).map(Nanos).collect();
-    let columns: Vec<Vec<Option<f64>>> =
+    let columns: Vec<SampleColumn> =
         (0..10).map(|_| times.iter().map(|at| Some(at.0 as f64 / 3.0)).collect()).collect();
     let unavailable = vec![("perf".to_owned(), "no PMU".to_owned())];
     let block = SampleBlock { times, columns, unavailable, cost_ns: 5, ..SampleBlock::default() };
     let pieces = pieces(Message::Samples { trial: TrialId(1), block: Box::new(block.clone()) });
     assert!(pieces.len() > 1);
-    let mut whole = SampleBlock { columns: vec![Vec::new(); 10], ..SampleBlock::default() };
+    let mut whole =
+        SampleBlock { columns: vec![SampleColumn::default(); 10], ..SampleBlock::default() };
     for piece in &pieces {
         assert!(encode(piece).unwrap().len() < MESSAGE_LIMIT / 2);
         let Message::Samples { block, .. } = piece else { panic!("{}", name(piece)) };
@@ -229,7 +230,7 @@ fn long_readings_travel_in_pieces_and_lose_nothing() {
         whole.unavailable.extend(block.unavailable.clone());
         whole.cost_ns += block.cost_ns;
         for (column, more) in whole.columns.iter_mut().zip(&block.columns) {
-            column.extend(more);
+            *column = column.iter().chain(more.iter()).collect();
         }
     }
     assert!(whole == block);
@@ -245,8 +246,11 @@ fn readings_arrive_as_they_left_to_the_last_bit() {
         97.453_653_200_346_85,
     ];
     let times = (0..4).map(Nanos).collect();
-    let block =
-        SampleBlock { times, columns: vec![readings.map(Some).to_vec()], ..SampleBlock::default() };
+    let block = SampleBlock {
+        times,
+        columns: vec![readings.map(Some).into_iter().collect()],
+        ..SampleBlock::default()
+    };
     let message = Message::Samples { trial: TrialId(1), block: Box::new(block) };
     let frame = encode(&message).unwrap();
     assert_eq!(decode(&frame).unwrap(), Some((message, frame.len())));

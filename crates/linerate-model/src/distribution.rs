@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Emptiable;
+
 /// A distribution of times in nanoseconds: `(upper edge of the bucket, count)` in ascending order,
 /// and the number of operations that never completed, which count as infinitely slow (RFC 7679
 /// clause 4.2.4). Of those it may be known how long they were waited for at least.
@@ -17,6 +19,10 @@ pub struct Distribution {
     /// in ns, count)`, ascending. Lost operations that are not counted here have no known bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<(u64, u64)>,
+}
+
+impl Emptiable for Distribution {
+    const EMPTY: &'static Self = &Self::NOTHING;
 }
 
 impl Distribution {
@@ -198,6 +204,10 @@ fn merged(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
 /// Gives the distributions of a structure, each with its name.
 macro_rules! named_distributions {
     ($of:ident, $n:literal: $($field:ident $name:literal,)*) => {
+        impl Emptiable for $of {
+            const EMPTY: &'static Self = &Self { $($field: Distribution::NOTHING,)* };
+        }
+
         impl $of {
             /// Adds `more`'s operations.
             pub fn merge(&mut self, more: &Self) {
@@ -285,6 +295,11 @@ pub struct Variation {
     /// How much later, or as late.
     #[serde(default)]
     pub rises: Distribution,
+}
+
+impl Emptiable for Variation {
+    const EMPTY: &'static Self =
+        &Self { falls: Distribution::NOTHING, rises: Distribution::NOTHING };
 }
 
 impl Variation {

@@ -100,6 +100,29 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Returns the trial that it belongs to.
+    #[must_use]
+    pub fn trial(&self) -> Option<TrialId> {
+        match self {
+            Self::CampaignStarted(_)
+            | Self::HostJoined(_)
+            | Self::Planned { .. }
+            | Self::CampaignEnded { .. }
+            | Self::Incident { trial: None, .. } => None,
+            Self::TrialChosen { trial } => Some(trial.id),
+            Self::TrialStarted { trial, .. }
+            | Self::BarrierPassed { trial, .. }
+            | Self::ClocksCompared { trial, .. }
+            | Self::Intervals { trial, .. }
+            | Self::FlowsEnded { trial, .. }
+            | Self::Samples { trial, .. }
+            | Self::Incident { trial: Some(trial), .. }
+            | Self::TrialEnded { trial, .. } => Some(*trial),
+        }
+    }
+}
+
 /// An event could not be recorded: operation, object, cause and remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]

@@ -14,80 +14,43 @@ impl Campaign {
         Self { header, hosts: Vec::new(), trials: Vec::new(), incidents: Vec::new(), ended: None }
     }
 
-    /// Takes in one event.
+    /// Takes in one event; O(trials).
     ///
     /// A campaign that is started again is resumed: it keeps its header and what was recorded. A
     /// host that joins again replaces its record. A trial that is started again replaces its
     /// partial record; one that is planned again with the same specification keeps it. What belongs
     /// to a trial or job that was never planned is ignored.
     pub fn apply(&mut self, event: &Event) {
-        match event {
+        let place = event.trial().and_then(|id| self.place_of(id));
+        self.take(event.clone(), place);
+    }
+
+    /// The same; `place` is where the record of the event's trial stands.
+    fn take(&mut self, event: Event, place: Option<usize>) {
+        let record = place.and_then(|place| self.trials.get_mut(place));
+        match (event, record) {
             // The header of the first start holds: resuming changes no setting.
-            Event::CampaignStarted(_) => self.ended = None,
-            Event::HostJoined(host) => {
+            (Event::CampaignStarted(_), _) => self.ended = None,
+            (Event::HostJoined(host), _) => {
                 match self.hosts.iter_mut().find(|known| known.host == host.host) {
-                    Some(known) => known.clone_from(host),
-                    None => self.hosts.push((**host).clone()),
+                    Some(known) => *known = *host,
+                    None => self.hosts.push(*host),
                 }
             }
-            Event::Planned { trials } => {
+            (Event::Planned { trials }, _) => {
                 // Trials that are no longer planned are left out.
                 let recorded = std::mem::take(&mut self.trials).into_iter();
                 let mut recorded: HashMap<TrialId, TrialRecord> =
                     recorded.map(|r| (r.spec.id, r)).collect();
-                self.trials = trials.iter().map(|spec| record_of(spec, &mut recorded)).collect();
+                self.trials =
+                    trials.into_iter().map(|spec| record_of(spec, &mut recorded)).collect();
             }
-            Event::TrialChosen { trial } => {
-                // A resumed search chooses its trials again, and these may be recorded already.
-                if self.trial(trial.id).is_none() {
-                    self.trials.push(TrialRecord::new((**trial).clone()));
-                }
-            }
-            Event::TrialStarted { trial, at } => {
-                if let Some(record) = self.trial_mut(*trial) {
-                    // What is left of an aborted attempt must not be added to the new one.
-                    *record =
-                        TrialRecord { started: Some(*at), ..TrialRecord::new(record.spec.clone()) };
-                }
-            }
-            Event::BarrierPassed { trial, skew_ns, uncertainty_ns } => {
-                if let Some(record) = self.trial_mut(*trial) {
-                    record.skew = Some((*skew_ns, *uncertainty_ns));
-                }
-            }
-            Event::ClocksCompared { trial, clocks } => {
-                if let Some(record) = self.trial_mut(*trial) {
-                    record.clocks.clone_from(clocks);
-                }
-            }
-            Event::Intervals { trial, job, side, intervals } => {
-                if let Some(record) = self.job_mut(*trial, *job, *side) {
-                    record.intervals.extend_from_slice(intervals);
-                }
-            }
-            Event::FlowsEnded { trial, job, side, flows } => {
-                if let Some(record) = self.job_mut(*trial, *job, *side) {
-                    record.flows.extend_from_slice(flows);
-                }
-            }
-            Event::Samples { trial, host, block } => {
-                if let Some(record) = self.trial_mut(*trial) {
-                    // The order of a host's blocks is their order in time.
-                    record.samples.push((host.clone(), block.clone()));
-                }
-            }
-            Event::Incident { trial: None, incident } => self.incidents.push(incident.clone()),
-            Event::Incident { trial: Some(trial), incident } => {
-                if let Some(record) = self.trial_mut(*trial) {
-                    record.incidents.push(incident.clone());
-                }
-            }
-            Event::TrialEnded { trial, outcome } => {
-                if let Some(record) = self.trial_mut(*trial) {
-                    record.outcome = Some(*outcome);
-                }
-            }
-            Event::CampaignEnded { at } => self.ended = Some(*at),
+            // A resumed search chooses its trials again, and these may be recorded already.
+            (Event::TrialChosen { trial }, None) => self.trials.push(TrialRecord::new(*trial)),
+            (Event::Incident { trial: None, incident }, _) => self.incidents.push(incident),
+            (Event::CampaignEnded { at }, _) => self.ended = Some(at),
+            (event, Some(record)) => record.take(event),
+            (_, None) => {}
         }
     }
 
@@ -116,20 +79,90 @@ impl Campaign {
         self.trials.iter().find(|record| record.spec.id == id)
     }
 
-    fn trial_mut(&mut self, id: TrialId) -> Option<&mut TrialRecord> {
-        self.trials.iter_mut().find(|record| record.spec.id == id)
+    fn place_of(&self, id: TrialId) -> Option<usize> {
+        self.trials.iter().position(|record| record.spec.id == id)
+    }
+}
+
+/// A campaign under construction from many events: it finds the trial of each at once.
+#[derive(Clone, Debug)]
+pub struct CampaignFold {
+    campaign: Campaign,
+    /// Where the record of each trial stands.
+    places: HashMap<TrialId, usize>,
+}
+
+impl CampaignFold {
+    /// Of a campaign nothing has happened in yet.
+    #[must_use]
+    pub fn new(header: CampaignHeader) -> Self {
+        Self { campaign: Campaign::new(header), places: HashMap::new() }
     }
 
-    fn job_mut(&mut self, id: TrialId, job: u32, side: Side) -> Option<&mut JobRecord> {
-        let (active, passive) = self.trial_mut(id)?.jobs.get_mut(usize::try_from(job).ok()?)?;
+    /// Takes in one event, as [`Campaign::apply`] does.
+    pub fn take(&mut self, event: Event) {
+        let place = event.trial().and_then(|id| self.places.get(&id).copied());
+        let is_planned = matches!(event, Event::Planned { .. });
+        self.campaign.take(event, place);
+        if is_planned {
+            self.places.clear();
+        }
+        // A plan brings all trials, the choice of a search one.
+        let n_known = self.places.len();
+        for (at, record) in self.campaign.trials.iter().enumerate().skip(n_known) {
+            self.places.entry(record.spec.id).or_insert(at);
+        }
+    }
+
+    /// Returns what the events added up to.
+    #[must_use]
+    pub fn finish(self) -> Campaign {
+        self.campaign
+    }
+}
+
+impl TrialRecord {
+    /// Takes in an event of this trial.
+    fn take(&mut self, event: Event) {
+        match event {
+            // What is left of an aborted attempt must not be added to the new one.
+            Event::TrialStarted { at, .. } => {
+                *self = Self { started: Some(at), ..Self::new(self.spec.clone()) };
+            }
+            Event::BarrierPassed { skew_ns, uncertainty_ns, .. } => {
+                self.skew = Some((skew_ns, uncertainty_ns));
+            }
+            Event::ClocksCompared { clocks, .. } => self.clocks = clocks,
+            Event::Intervals { job, side, intervals, .. } => {
+                if let Some(record) = self.job_mut(job, side) {
+                    record.intervals.extend(intervals);
+                }
+            }
+            Event::FlowsEnded { job, side, flows, .. } => {
+                if let Some(record) = self.job_mut(job, side) {
+                    record.flows.extend(flows);
+                }
+            }
+            // The order of a host's blocks is their order in time.
+            Event::Samples { host, block, .. } => self.samples.push((host, block)),
+            Event::Incident { incident, .. } => self.incidents.push(incident),
+            Event::TrialEnded { outcome, .. } => self.outcome = Some(outcome),
+            Event::CampaignStarted(_)
+            | Event::HostJoined(_)
+            | Event::Planned { .. }
+            | Event::TrialChosen { .. }
+            | Event::CampaignEnded { .. } => {}
+        }
+    }
+
+    fn job_mut(&mut self, job: u32, side: Side) -> Option<&mut JobRecord> {
+        let (active, passive) = self.jobs.get_mut(usize::try_from(job).ok()?)?;
         Some(match side {
             Side::Active => active,
             Side::Passive => passive,
         })
     }
-}
 
-impl TrialRecord {
     /// Adds the events that make this record of a planned trial.
     fn add_events(self, events: &mut Vec<Event>) {
         let trial = self.spec.id;
@@ -169,8 +202,8 @@ impl TrialRecord {
 }
 
 /// Returns the record of the trial `spec`: its own of those `recorded`, or a new one.
-fn record_of(spec: &TrialSpec, recorded: &mut HashMap<TrialId, TrialRecord>) -> TrialRecord {
+fn record_of(spec: TrialSpec, recorded: &mut HashMap<TrialId, TrialRecord>) -> TrialRecord {
     // A trial of another specification would mix two measurements.
-    let known = recorded.remove(&spec.id).filter(|record| record.spec == *spec);
-    known.unwrap_or_else(|| TrialRecord::new(spec.clone()))
+    let known = recorded.remove(&spec.id).filter(|record| record.spec == spec);
+    known.unwrap_or_else(|| TrialRecord::new(spec))
 }

@@ -42,6 +42,7 @@ pub mod plan;
 mod printable;
 mod probe;
 mod problem;
+mod rare;
 mod sample;
 mod search;
 mod secret;
@@ -67,6 +68,7 @@ pub use command::{Command, CommandPath};
 pub use cpu_list::cpu_list;
 pub use distribution::{Carried, Distribution, Stages, Variation, added};
 pub use event::{Event, Recorder, RecorderError};
+pub use fold::CampaignFold;
 pub use ledger::LossLedger;
 pub use metric::{
     Direction, Layer, METRICS, Metric, MetricGroup, MetricRange, Shown, Source, Statistic, Times,
@@ -80,11 +82,14 @@ pub use plain_text::control_characters;
 pub use printable::{Lines, is_obeyed, printable, printable_json};
 pub use probe::{EcnCounts, ProbeEnd, ProbeKind, ProbePhase, ProbeRecord, ProbeSeries};
 pub use problem::{Problem, nearest};
-pub use sample::{SampleBlock, SeriesKind};
+pub use rare::{Emptiable, Rare};
+pub use sample::{SampleBlock, SampleColumn, SeriesKind};
 pub use search::{Goal, LoadUnit, Method, Purpose, Search, Searched, Step};
 pub use secret::{ServerAddress, masked, redact, redacted};
 pub use series::{SamplerName, Series, SeriesSpec, WrittenSeries};
-pub use tally::{Counter, Counters, FlowReport, FlowTcp, Interval, LastGap, SocketValue, StepGap};
+pub use tally::{
+    Counter, CounterChanges, Counters, FlowReport, FlowTcp, Interval, LastGap, SocketValue, StepGap,
+};
 pub use tcp::{TcpState, counter_growth};
 pub use testbed::{AGENT_PORT, Endpoint, HostAddress, Testbed};
 pub use trial::{

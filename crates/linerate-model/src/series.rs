@@ -4,6 +4,9 @@
 //! `series::tcp_extension::RETRANS_SEGS`. A new column is one name here and the code that reads it.
 //! Columns that a driver names by itself (`ethtool`) are not listed.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{SeriesKind, Unit};
@@ -135,13 +138,18 @@ pub struct WrittenSeries {
     pub kind: SeriesKind,
 }
 
+/// Every column of [`ALL`] by its sampler and name: a ledger names some hundred columns for each
+/// trial.
+static BY_NAME: LazyLock<HashMap<(&str, &str), Series>> = LazyLock::new(|| {
+    ALL.iter().copied().flatten().map(|column| ((column.sampler.0, column.name), *column)).collect()
+});
+
 impl From<WrittenSeries> for SeriesSpec {
     fn from(written: WrittenSeries) -> Self {
         let WrittenSeries { sampler, name, instance, unit, kind } = written;
+        let declared = BY_NAME.get(&(sampler.as_str(), name.as_str())).copied();
         // Another version may have read the same column in another unit: it keeps its own.
-        let wanted = (sampler.as_str(), name.as_str(), unit.as_str(), kind);
-        let of = |known: &Series| (known.sampler.0, known.name, known.unit.symbol(), known.kind);
-        let declared = ALL.iter().copied().flatten().find(|known| of(known) == wanted).copied();
+        let declared = declared.filter(|known| known.unit.symbol() == unit && known.kind == kind);
         let column = declared.map_or(Column::Other { sampler, name, unit, kind }, Column::Declared);
         Self { column, instance }
     }

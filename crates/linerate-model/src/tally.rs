@@ -1,14 +1,13 @@
 //! Counts of a worker, and how they reach the collector.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::{
-    Carried, CarriedApart, Distribution, Nanos, OperationKind, ProbeRecord, Stages, TcpState,
-    Variation,
+    Carried, CarriedApart, Distribution, Emptiable, Nanos, OperationKind, ProbeRecord, Rare,
+    Stages, TcpState, Variation,
 };
 
 macro_rules! counters {
@@ -184,6 +183,81 @@ impl Counters {
     }
 }
 
+/// Changes of the counters during an interval. Most are zero, and those take no memory.
+#[derive(Clone, Debug, Default)]
+pub struct CounterChanges {
+    /// A bit for each counter in `values`.
+    present: u128,
+    /// In the order of the counters.
+    values: Vec<u64>,
+}
+
+const _: () = assert!(Counter::ALL.len() <= u128::BITS as usize);
+
+impl CounterChanges {
+    /// Returns whether the counter is in `values`, and its place there.
+    fn place(&self, counter: Counter) -> (bool, usize) {
+        let bit = 1_u128 << counter as usize;
+        let before = (self.present & (bit - 1)).count_ones();
+        (self.present & bit != 0, before as usize)
+    }
+
+    /// Returns those that are not zero.
+    fn nonzero(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
+        let present = Counter::ALL
+            .iter()
+            .copied()
+            .filter(|&counter| self.present >> counter as usize & 1 == 1);
+        present.zip(self.values.iter().copied()).filter(|(_, value)| *value != 0)
+    }
+}
+
+impl std::ops::Index<Counter> for CounterChanges {
+    type Output = u64;
+    fn index(&self, counter: Counter) -> &u64 {
+        match self.place(counter) {
+            (true, place) => &self.values[place],
+            (false, _) => &0,
+        }
+    }
+}
+
+impl std::ops::IndexMut<Counter> for CounterChanges {
+    fn index_mut(&mut self, counter: Counter) -> &mut u64 {
+        let (is_present, place) = self.place(counter);
+        if !is_present {
+            self.present |= 1 << counter as usize;
+            self.values.insert(place, 0);
+        }
+        &mut self.values[place]
+    }
+}
+
+impl From<Counters> for CounterChanges {
+    fn from(counters: Counters) -> Self {
+        let present = counters.nonzero().fold(0, |bits, (counter, _)| bits | 1 << counter as usize);
+        Self { present, values: counters.nonzero().map(|(_, value)| value).collect() }
+    }
+}
+
+impl PartialEq for CounterChanges {
+    fn eq(&self, other: &Self) -> bool {
+        self.nonzero().eq(other.nonzero())
+    }
+}
+
+impl Serialize for CounterChanges {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.nonzero().map(|(counter, value)| (counter.name(), value)))
+    }
+}
+
+impl<'de> Deserialize<'de> for CounterChanges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Counters::deserialize(deserializer).map(Self::from)
+    }
+}
+
 impl Serialize for Counters {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.nonzero().map(|(counter, value)| (counter.name(), value)))
@@ -223,7 +297,7 @@ pub struct Interval {
     /// End, likewise. `end - start` is measured, not nominal.
     pub end: Nanos,
     /// Changes of the counters.
-    pub counters: Counters,
+    pub counters: CounterChanges,
     /// Memory the kernel held at `end` for what had arrived for this worker and was not read,
     /// payload waiting behind a hole included: an upper bound of that payload. `None` if nobody
     /// looked.
@@ -236,45 +310,45 @@ pub struct Interval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_step: Option<StepGap>,
     /// Service times: from actual start to end of an operation, ns.
-    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
-    pub service: Distribution,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub service: Rare<Distribution>,
     /// Service times of writes to disks and files, ns; those of reads are in `service`.
-    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
-    pub writes: Distribution,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub writes: Rare<Distribution>,
     /// Times of flushes of disks and files (fsync, fdatasync), ns.
-    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
-    pub flushes: Distribution,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub flushes: Rare<Distribution>,
     /// Times of discards of disks and files, ns.
-    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
-    pub trims: Distribution,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub trims: Rare<Distribution>,
     /// Response times: from *intended* start to end of an operation, ns.
-    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
-    pub response: Distribution,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub response: Rare<Distribution>,
     /// Gaps between departures, ns.
-    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
-    pub gap: Distribution,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub gap: Rare<Distribution>,
     /// Differences between the delays of frames sent one after the other.
-    #[serde(default, skip_serializing_if = "Variation::is_empty")]
-    pub variation: Variation,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub variation: Rare<Variation>,
     /// Times of the parts of file transfers.
-    #[serde(default, skip_serializing_if = "Stages::is_empty")]
-    pub stages: Stages,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub stages: Rare<Stages>,
     /// Operations that were due in an earlier interval than that in which they ended: those of
     /// [`OperationKind::Request`].
-    #[serde(default, skip_serializing_if = "Carried::is_empty")]
-    pub carried: Carried,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub carried: Rare<Carried>,
     /// The same of other kinds; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried_apart: Option<Box<CarriedApart>>,
     /// Datagrams and frames that this worker sent, by the interval in which they were to depart:
     /// its start, nanoseconds since the start barrier, and how many. Absent of versions that did
     /// not count them.
-    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
-    pub departures: Distribution,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub departures: Rare<Distribution>,
     /// Datagrams and frames that came for the first time, by the interval of their sender in which
     /// they were to depart, likewise.
-    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
-    pub arrivals: Distribution,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub arrivals: Rare<Distribution>,
     /// TCP state of this worker's flows at `end`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowTcp>,
@@ -284,10 +358,9 @@ impl Interval {
     /// Returns the counts of operations of `kind` that were carried into it.
     #[must_use]
     pub fn carried_of(&self, kind: OperationKind) -> &Carried {
-        static NOTHING: LazyLock<Carried> = LazyLock::new(Carried::default);
-        let apart =
-            // Most workloads have requests only, so the other kinds are allocated on first use.
-            |of: fn(&CarriedApart) -> &Carried| self.carried_apart.as_deref().map_or(&*NOTHING, of);
+        let apart = |of: fn(&CarriedApart) -> &Carried| {
+            self.carried_apart.as_deref().map_or(Carried::EMPTY, of)
+        };
         match kind {
             OperationKind::Request => &self.carried,
             OperationKind::Write => apart(|of| &of.writes),

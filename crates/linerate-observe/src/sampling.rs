@@ -121,7 +121,7 @@ impl Readings {
         SampleBlock {
             columns: (0..n_series).map(column).collect(),
             times: self.times.iter().map(|&at| Nanos(at.saturating_sub(origin.0))).collect(),
-            series: self.series,
+            series: self.series.into(),
             unavailable: self.unavailable,
             cost_ns: self.cost_ns,
         }
@@ -209,7 +209,7 @@ mod tests {
             if series.kind() == linerate_model::SeriesKind::Counter
                 && !linerate_model::series::cpu::IOWAIT.is(series)
             {
-                let values: Vec<f64> = column.iter().copied().flatten().collect();
+                let values: Vec<f64> = column.iter().flatten().collect();
                 assert!(values.is_sorted(), "{series:?} {values:?}");
             }
         }

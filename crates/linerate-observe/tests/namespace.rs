@@ -47,7 +47,7 @@ fn change(block: &SampleBlock, sampler: &str, name: &str, instance: &str) -> f64
         .position(wanted)
         .unwrap_or_else(|| panic!("no {sampler}.{name} of {instance}"));
     let column = &block.columns[at];
-    column.last().unwrap().unwrap() - column[0].unwrap()
+    column.get(column.len() - 1).unwrap() - column.get(0).unwrap()
 }
 
 #[test]

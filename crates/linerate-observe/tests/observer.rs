@@ -38,7 +38,7 @@ fn community(address: &str) -> ObserverSource {
 
 fn column(block: &SampleBlock, wanted: Series) -> Vec<Option<f64>> {
     let place = block.series.iter().position(|series| wanted.is(series)).expect("it is a series");
-    block.columns[place].clone()
+    block.columns[place].iter().collect()
 }
 
 /// Begins, waits, ends.

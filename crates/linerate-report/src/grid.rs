@@ -5,6 +5,8 @@
 //! back, so that an axis can be laid out. It does not know any workload: names of parameters are
 //! read for their meaning only (`..._size` is bytes, `streams` a count).
 
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy, Study};
 use linerate_model::{
     BitRate, Bytes, Ceiling, Direction, Metric, Nanos, PacketRate, Point, Ratio, Use, metric,
@@ -43,7 +45,6 @@ pub struct AxisValue {
     pub label: String,
     /// Number; for a category, its place.
     pub value: f64,
-    raw: Value,
 }
 
 /// Axis of a sweep.
@@ -57,6 +58,8 @@ pub struct GridAxis {
     pub dimension: Dimension,
     /// Distinct values: numbers in ascending order, others in the order of the plan.
     pub values: Vec<AxisValue>,
+    /// Where the values of the plan stand among them.
+    places: HashMap<Value, usize>,
 }
 
 /// Sweep of a study.
@@ -70,6 +73,10 @@ pub struct Grid<'a> {
     pub axes: Vec<GridAxis>,
     /// Points in the order of the plan.
     pub points: Vec<&'a PointStudy>,
+    /// Direction in which each metric with a figure is shown, by its name.
+    directions: BTreeMap<&'static str, Direction>,
+    /// True if a point carries streams.
+    has_streams: bool,
 }
 
 /// Returns the sweeps of `study` in the order of the plan.
@@ -84,13 +91,37 @@ pub(crate) fn grids(study: &Study) -> Vec<Grid<'_>> {
                 number: grids.len() + 1,
                 axes: Vec::new(),
                 points: vec![point],
+                directions: BTreeMap::new(),
+                has_streams: false,
             }),
         }
     }
     for grid in &mut grids {
         grid.axes = axes(&grid.points);
+        grid.directions = directions(&grid.points);
+        grid.has_streams = grid.points.iter().filter_map(|point| headline(point)).any(is_stream);
     }
     grids
+}
+
+/// Returns the direction in which each metric of `points` is shown: the sum if both directions have
+/// data, else the only one.
+fn directions(points: &[&PointStudy]) -> BTreeMap<&'static str, Direction> {
+    let jobs = points.iter().filter_map(|point| headline(point));
+    let figures = jobs.flat_map(|job| &job.metrics).filter(|figure| figure.estimate.is_some());
+    let has: BTreeSet<(&'static str, Direction)> =
+        figures.map(|figure| (figure.metric.name, figure.direction)).collect();
+    let shown = has.iter().map(|&(name, _)| {
+        let [tx, rx, sum] =
+            [Direction::Tx, Direction::Rx, Direction::Sum].map(|way| has.contains(&(name, way)));
+        let direction = match (tx, rx, sum) {
+            (true, false, _) | (true, true, false) => Direction::Tx,
+            (false, true, _) => Direction::Rx,
+            (true, true, true) | (false, false, _) => Direction::Sum,
+        };
+        (name, direction)
+    });
+    shown.collect()
 }
 
 /// Sweeps whose points share a table: a sweep with axes alone, and sweeps of a single point
@@ -178,8 +209,9 @@ fn axes(points: &[&PointStudy]) -> Vec<GridAxis> {
 
 fn axis(path: &str, points: &[&PointStudy]) -> GridAxis {
     let mut raws: Vec<&Value> = Vec::new();
+    let mut known: HashSet<&Value> = HashSet::new();
     for raw in points.iter().filter_map(|point| point.parameters.get(path)) {
-        if !raws.contains(&raw) {
+        if known.insert(raw) {
             raws.push(raw);
         }
     }
@@ -189,16 +221,18 @@ fn axis(path: &str, points: &[&PointStudy]) -> GridAxis {
     let first = read.first().and_then(Option::as_ref).map(|(dimension, ..)| *dimension);
     let alike = first
         .filter(|first| read.iter().all(|value| value.as_ref().is_some_and(|(d, ..)| d == first)));
-    let mut values: Vec<AxisValue> = raws
+    let mut read: Vec<(&Value, AxisValue)> = raws
         .iter()
         .zip(read)
         .enumerate()
         .map(|(place, (raw, read))| match read.filter(|_| alike.is_some()) {
-            Some((_, label, value)) => AxisValue { label, value, raw: (*raw).clone() },
-            None => AxisValue { label: words(raw), value: place as f64, raw: (*raw).clone() },
+            Some((_, label, value)) => (*raw, AxisValue { label, value }),
+            None => (*raw, AxisValue { label: words(raw), value: place as f64 }),
         })
         .collect();
-    values.sort_by(|a, b| a.value.total_cmp(&b.value));
+    read.sort_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
+    let places = read.iter().enumerate().map(|(place, (raw, _))| ((*raw).clone(), place)).collect();
+    let mut values: Vec<AxisValue> = read.into_iter().map(|(_, value)| value).collect();
     if alike == Some(Dimension::Pairs) {
         for (place, value) in values.iter_mut().enumerate() {
             value.value = place as f64;
@@ -209,6 +243,7 @@ fn axis(path: &str, points: &[&PointStudy]) -> GridAxis {
         name,
         dimension: alike.unwrap_or(Dimension::Category),
         values,
+        places,
     }
 }
 
@@ -327,8 +362,7 @@ impl GridAxis {
     /// Returns the place of `point` on this axis.
     #[must_use]
     pub fn place(&self, point: &PointStudy) -> Option<usize> {
-        let raw = point.parameters.get(&self.path)?;
-        self.values.iter().position(|value| value.raw == *raw)
+        self.places.get(point.parameters.get(&self.path)?).copied()
     }
 
     /// Returns true for a size of sent data (not of a buffer, nor a bound such as a window).
@@ -410,23 +444,14 @@ impl<'a> Grid<'a> {
     /// connections.
     #[must_use]
     pub fn tells(&self, metric: &Metric) -> bool {
-        let streams = self.points.iter().filter_map(|point| headline(point)).any(is_stream);
-        streams || !metric.is_for(Use::StreamOnly)
+        self.has_streams || !metric.is_for(Use::StreamOnly)
     }
 
     /// Returns the direction in which `metric` is shown: the sum if both directions have data, else
     /// the only one.
     #[must_use]
     pub fn direction(&self, metric: &Metric) -> Option<Direction> {
-        let jobs = || self.points.iter().filter_map(|point| headline(point));
-        let has = |direction| jobs().any(|job| has_estimate(job, metric, direction));
-        match (has(Direction::Tx), has(Direction::Rx), has(Direction::Sum)) {
-            (true, false, _) => Some(Direction::Tx),
-            (false, true, _) => Some(Direction::Rx),
-            (_, _, true) => Some(Direction::Sum),
-            (true, true, false) => Some(Direction::Tx),
-            (false, false, false) => None,
-        }
+        self.directions.get(metric.name).copied()
     }
 
     /// Returns the figure of `metric` at `point` in the sweep's direction, or else in the point's

@@ -1,7 +1,6 @@
 //! How much memory and work a ledger may ask for: in proportion to its size, so that a small file
 //! can neither fill the machine nor keep it busy.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,11 +20,11 @@ const STEPS_A_LOOK: i32 = 1_000;
 const BASE_LOOKS: u64 = 2_000;
 const BYTES_A_LOOK: u64 = 256;
 
-/// Memory and work that reading may still take.
+/// Memory and work that reading may still take; shared by the threads that decode.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    total: Cell<u64>,
-    left: Cell<u64>,
+    total: AtomicU64,
+    left: AtomicU64,
     looks: Arc<AtomicU64>,
 }
 
@@ -39,16 +38,17 @@ impl Budget {
 
     fn of(bytes: u64) -> Self {
         Self {
-            total: Cell::new(bytes),
-            left: Cell::new(bytes),
+            total: AtomicU64::new(bytes),
+            left: AtomicU64::new(bytes),
             looks: Arc::new(AtomicU64::new(BASE_LOOKS)),
         }
     }
 
     /// Fills it again, for a file that has this length now: what was read is given back.
     pub(crate) fn refill(&self, file_bytes: u64) {
-        self.total.set(BASE_BYTES.saturating_add(file_bytes.saturating_mul(BYTES_A_BYTE)));
-        self.left.set(self.total.get());
+        let total = BASE_BYTES.saturating_add(file_bytes.saturating_mul(BYTES_A_BYTE));
+        self.total.store(total, Ordering::Relaxed);
+        self.left.store(total, Ordering::Relaxed);
         self.looks.store(BASE_LOOKS + file_bytes / BYTES_A_LOOK, Ordering::Relaxed);
     }
 
@@ -63,26 +63,26 @@ impl Budget {
     }
 
     /// Bytes that are left.
+    #[cfg(test)]
     pub(crate) fn left(&self) -> u64 {
-        self.left.get()
+        self.left.load(Ordering::Relaxed)
     }
 
     /// Reserves room for `count` items of `size` bytes each, before they are allocated.
     pub(crate) fn take(&self, count: usize, size: usize) -> Result<(), BlobError> {
         let bytes = (count as u64).saturating_mul(size as u64);
-        let left = self
-            .left
-            .get()
-            .checked_sub(bytes)
-            .ok_or(BlobError::TooMuch { budget: self.total.get() })?;
-        self.left.set(left);
-        Ok(())
+        let take = |left: u64| left.checked_sub(bytes);
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        let total = self.total.load(Ordering::Relaxed);
+        taken.map(|_| ()).map_err(|_| BlobError::TooMuch { budget: total })
     }
 
     /// Gives room back.
     pub(crate) fn give(&self, count: usize, size: usize) {
         let bytes = (count as u64).saturating_mul(size as u64);
-        self.left.set(self.left.get().saturating_add(bytes).min(self.total.get()));
+        let total = self.total.load(Ordering::Relaxed);
+        let give = |left: u64| Some(left.saturating_add(bytes).min(total));
+        let _given = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, give);
     }
 
     /// A budget that nothing exhausts.

@@ -4,7 +4,7 @@ use linerate_model::{Event, Interval, Lines, Side, TrialId, printable, printable
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::blob::{self, BlobError};
+use crate::blob::{self, BlobError, KnownSeries};
 use crate::budget::Budget;
 
 /// Intervals of one job's end.
@@ -66,6 +66,7 @@ pub(crate) fn decode(
     trial: Option<TrialId>,
     body: &[u8],
     budget: &Budget,
+    known: &mut KnownSeries,
 ) -> Result<Event, BlobError> {
     let of_trial = || trial.ok_or_else(|| BlobError::Content("an event of no trial".to_owned()));
     match kind {
@@ -95,7 +96,7 @@ pub(crate) fn decode(
             Ok(Event::Samples {
                 trial: of_trial()?,
                 host,
-                block: blob::decode_samples(blob, budget)?,
+                block: blob::decode_samples(blob, budget, known)?,
             })
         }
         _ => {
@@ -106,7 +107,7 @@ pub(crate) fn decode(
             };
             // The label is in the clear and has a check of its own. A body that contradicts it
             // belongs to another record.
-            if (kind_of(&event), trial_of(&event)) == (kind, trial) {
+            if (kind_of(&event), event.trial()) == (kind, trial) {
                 Ok(event)
             } else {
                 Err(BlobError::Content("another event than its label says".to_owned()))
@@ -173,26 +174,6 @@ pub(crate) fn kind_of(event: &Event) -> &'static str {
         Event::Incident { .. } => "incident",
         Event::TrialEnded { .. } => "trial_ended",
         Event::CampaignEnded { .. } => "campaign_ended",
-    }
-}
-
-/// The trial that an event belongs to.
-pub(crate) fn trial_of(event: &Event) -> Option<TrialId> {
-    match event {
-        Event::CampaignStarted(_)
-        | Event::HostJoined(_)
-        | Event::Planned { .. }
-        | Event::CampaignEnded { .. }
-        | Event::Incident { trial: None, .. } => None,
-        Event::TrialChosen { trial } => Some(trial.id),
-        Event::TrialStarted { trial, .. }
-        | Event::BarrierPassed { trial, .. }
-        | Event::ClocksCompared { trial, .. }
-        | Event::Intervals { trial, .. }
-        | Event::FlowsEnded { trial, .. }
-        | Event::Samples { trial, .. }
-        | Event::Incident { trial: Some(trial), .. }
-        | Event::TrialEnded { trial, .. } => Some(*trial),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use linerate_model::{Campaign, Event, TrialId};
 
+use crate::blob::KnownSeries;
 use crate::budget::Budget;
 use crate::fuzz_driver::{class, fuzz};
 use crate::{blob, codec};
@@ -38,11 +39,11 @@ fn recorded() -> (Vec<Vec<u8>>, Vec<Event>) {
         .expect("its schema");
     let rows =
         records.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("its rows");
-    let (mut inputs, mut events) = (Vec::new(), Vec::new());
+    let (mut inputs, mut events, mut known) = (Vec::new(), Vec::new(), KnownSeries::default());
     for row in rows {
         let (kind, trial, body): (String, Option<u32>, Vec<u8>) = row.expect("a record");
         events.push(
-            codec::decode(&kind, trial.map(TrialId), &body, &Budget::plenty())
+            codec::decode(&kind, trial.map(TrialId), &body, &Budget::plenty(), &mut known)
                 .expect("it is sound"),
         );
         let number = KINDS.iter().position(|known| *known == kind).expect("a known kind") as u8;
@@ -110,7 +111,7 @@ fn fuzz_records() {
         let before = budget.left();
         let mut said = Vec::new();
         for trial in [None, Some(TrialId(0))] {
-            let decoded = codec::decode(kind, trial, &body, &budget);
+            let decoded = codec::decode(kind, trial, &body, &budget, &mut KnownSeries::default());
             if let Ok(event) = &decoded {
                 let mut campaign = campaign.clone();
                 campaign.apply(event);

@@ -410,11 +410,5 @@ pub(crate) fn append(
     campaign: i64,
     event: &Event,
 ) -> rusqlite::Result<()> {
-    head.append(
-        transaction,
-        campaign,
-        codec::trial_of(event),
-        codec::kind_of(event),
-        &codec::encode(event),
-    )
+    head.append(transaction, campaign, event.trial(), codec::kind_of(event), &codec::encode(event))
 }

@@ -9,6 +9,7 @@ use linerate_model::{
 use rusqlite::{Row, params};
 use serde::de::DeserializeOwned;
 
+use crate::blob::KnownSeries;
 use crate::chain::Head;
 use crate::lease::{self, Holder};
 use crate::{Ledger, StoreError, blob, ledger, schema};
@@ -202,6 +203,7 @@ impl Ledger {
         let sql =
             "SELECT sample.trial, host, block FROM sample JOIN trial ON trial.key = sample.trial
             WHERE campaign = ?1 ORDER BY sample.key";
+        let mut known = KnownSeries::default();
         self.visit(sql, params![key], |row| {
             let (trial, host): (i64, String) = (row.get(0)?, row.get(1)?);
             let host = printable(&host, Lines::One).into_owned();
@@ -210,7 +212,8 @@ impl Ledger {
             else {
                 return Ok(Ok(()));
             };
-            let decoded = blob::decode_samples(row.get_ref(2)?.as_blob()?, &self.budget);
+            let decoded =
+                blob::decode_samples(row.get_ref(2)?.as_blob()?, &self.budget, &mut known);
             let what = || format!("samples of host {host} in trial {}", record.spec.id.0);
             let decoded = decoded.map_err(|cause| StoreError::blob(&self.path, what(), &cause));
             Ok(decoded.map(|block| record.samples.push((host, block))))

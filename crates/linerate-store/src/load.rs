@@ -2,12 +2,15 @@
 //! by name.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 
 use linerate_model::{
-    Campaign, Event, Incident, IncidentKind, Nanos, TestbedKind, TrialId, TrialOutcome, TrialRecord,
+    Campaign, CampaignFold, Event, Incident, IncidentKind, Nanos, TestbedKind, TrialId,
+    TrialOutcome, TrialRecord,
 };
 
-use crate::blob::BlobError;
+use crate::blob::{BlobError, KnownSeries};
+use crate::budget::Budget;
 use crate::chain::{self, Label, Link};
 use crate::seal::Seal;
 use crate::{Ledger, StoreError, Which, codec, legacy, schema};
@@ -44,6 +47,8 @@ pub struct Loaded {
 /// How much of the records is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
+    /// The beginning of every campaign.
+    Beginnings,
     /// All but intervals, flows and readings, of every campaign.
     Outline,
     /// Everything of one campaign.
@@ -80,7 +85,7 @@ impl Ledger {
             .connection
             .unchecked_transaction()
             .map_err(|e| StoreError::sqlite("read ledger", &self.path, e))?;
-        let (outlines, outline_damage) = self.read_outlines()?;
+        let (outlines, outline_damage) = self.read_outlines(Depth::Beginnings)?;
         let found = match which {
             Which::Latest => {
                 // Two campaigns may start in the same nanosecond of a coarse clock, so the number
@@ -114,22 +119,28 @@ impl Ledger {
 
     /// Every campaign by its number, without intervals, flows and readings.
     pub(crate) fn outlines(&self) -> Result<BTreeMap<i64, Campaign>, StoreError> {
-        self.read_outlines().map(|(outlines, _)| outlines)
+        self.read_outlines(Depth::Outline).map(|(outlines, _)| outlines)
     }
 
-    fn read_outlines(&self) -> Result<(BTreeMap<i64, Campaign>, Vec<String>), StoreError> {
+    fn read_outlines(
+        &self,
+        depth: Depth,
+    ) -> Result<(BTreeMap<i64, Campaign>, Vec<String>), StoreError> {
         self.refill();
         if self.version < schema::VERSION {
             return legacy::outlines(self).map(|outlines| (outlines, Vec::new()));
         }
-        let fold = self.fold(Depth::Outline)?;
-        Ok((fold.campaigns, fold.damage.into_iter().map(|(_, message)| message).collect()))
+        let fold = self.fold(depth)?;
+        let campaigns =
+            fold.campaigns.into_iter().map(|(number, campaign)| (number, campaign.finish()));
+        Ok((campaigns.collect(), fold.damage.into_iter().map(|(_, message)| message).collect()))
     }
 
     pub(crate) fn fold(&self, depth: Depth) -> Result<Fold<'_>, StoreError> {
         let mut fold = Fold::new(self, depth);
         let walked = chain::walk(&self.connection, self.pace, |link| fold.visit(link));
         walked.map_err(|error| StoreError::sqlite("read ledger", &self.path, error))??;
+        fold.settle()?;
         Ok(fold)
     }
 
@@ -172,12 +183,16 @@ fn summary((number, campaign): (i64, Campaign)) -> (Nanos, i64, CampaignSummary)
 pub(crate) struct Fold<'a> {
     ledger: &'a Ledger,
     depth: Depth,
-    pub(crate) campaigns: BTreeMap<i64, Campaign>,
+    campaigns: BTreeMap<i64, CampaignFold>,
     /// Trials that have lost a record, with what was lost.
     pub(crate) condemned: BTreeMap<(i64, TrialId), Vec<String>>,
     /// Each damage found, with the campaign it is in, if that is known.
     pub(crate) damage: Vec<(Option<i64>, String)>,
     pub(crate) n_records: u64,
+    /// Records that wait to be decoded.
+    waiting: Vec<(Label, Vec<u8>)>,
+    /// What each decoding thread knows from before.
+    known: Vec<KnownSeries>,
     /// Campaign and trial of the record before.
     last: Option<(i64, Option<TrialId>)>,
     /// Something of unknown place was lost just before: the next record's trial may have lost it.
@@ -193,15 +208,26 @@ impl<'a> Fold<'a> {
             condemned: BTreeMap::new(),
             damage: Vec::new(),
             n_records: 0,
+            waiting: Vec::new(),
+            known: std::iter::repeat_with(KnownSeries::default).take(n_threads()).collect(),
             last: None,
             unsettled: false,
         }
     }
 
     fn visit(&mut self, link: Link<'_>) -> Result<(), StoreError> {
+        if let Link::Whole(label, body) = link {
+            return self.take(label, body);
+        }
+        // What damage means depends on the records before it.
+        self.settle()?;
         match link {
-            Link::Whole(label, body) => return self.take(&label, body),
-            Link::Damaged(_, Some(label)) => self.lose(&label, "is damaged"),
+            Link::Whole(..) => {}
+            Link::Damaged(_, Some(label)) => {
+                self.lose(&label, "is damaged");
+                // The next damage without a label can only be ascribed through its neighbours.
+                self.last = Some((label.campaign, label.trial));
+            }
             Link::Damaged(sequence, None) => {
                 self.lose_unlabelled(format!("record {sequence} is damaged"))
             }
@@ -226,8 +252,6 @@ impl<'a> Fold<'a> {
             message = format!("{message}: trial {} is left out", trial.0);
             self.condemned.entry((label.campaign, trial)).or_default().push(message.clone());
         }
-        // The next damage without a label can only be ascribed through its neighbours.
-        self.last = Some((label.campaign, label.trial));
         self.damage.push((Some(label.campaign), message));
     }
 
@@ -242,7 +266,7 @@ impl<'a> Fold<'a> {
         self.damage.push((None, message));
     }
 
-    fn take(&mut self, label: &Label, body: &[u8]) -> Result<(), StoreError> {
+    fn take(&mut self, label: Label, body: &[u8]) -> Result<(), StoreError> {
         self.n_records += 1;
         if std::mem::take(&mut self.unsettled)
             && let Some(trial) = label.trial
@@ -255,33 +279,44 @@ impl<'a> Fold<'a> {
         let is_bulk =
             matches!(label.kind.as_str(), codec::INTERVALS | codec::FLOWS | codec::SAMPLES);
         let is_wanted = match self.depth {
+            Depth::Beginnings => label.kind == codec::CAMPAIGN,
             Depth::Outline => !is_bulk,
             Depth::Whole(wanted) => label.campaign == wanted,
         };
         if !is_wanted {
             return Ok(());
         }
-        match codec::decode(&label.kind, label.trial, body, &self.ledger.budget) {
-            Ok(event) => self.apply(label.campaign, &event),
-            // More memory than allowed is no damage to one record: going on would try the next one
-            // as well.
-            Err(cause @ BlobError::TooMuch { .. }) => {
-                return Err(StoreError::blob(&self.ledger.path, "a record", &cause));
+        self.waiting.push((label, body.to_vec()));
+        if self.waiting.len() < BATCH { Ok(()) } else { self.settle() }
+    }
+
+    /// Takes in the records that wait: they are decoded on all CPUs and applied in their order.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let decoded = decode(&waiting, &self.ledger.budget, &mut self.known);
+        for ((label, _), decoded) in waiting.iter().zip(decoded) {
+            match decoded {
+                Ok(event) => self.apply(label.campaign, event),
+                // More memory than allowed is no damage to one record: going on would try the next
+                // one as well.
+                Err(cause @ BlobError::TooMuch { .. }) => {
+                    return Err(StoreError::blob(&self.ledger.path, "a record", &cause));
+                }
+                Err(cause) => self.lose(label, &format!("cannot be read: {cause}")),
             }
-            Err(cause) => self.lose(label, &format!("cannot be read: {cause}")),
         }
         Ok(())
     }
 
-    fn apply(&mut self, number: i64, event: &Event) {
-        if let Event::TrialStarted { trial, .. } = event {
+    fn apply(&mut self, number: i64, event: Event) {
+        if let Event::TrialStarted { trial, .. } = &event {
             // It is run anew: what was lost of it before does not count.
             self.condemned.remove(&(number, *trial));
         }
         match (self.campaigns.get_mut(&number), event) {
-            (Some(campaign), _) => campaign.apply(event),
+            (Some(campaign), event) => campaign.take(event),
             (None, Event::CampaignStarted(header)) => {
-                self.campaigns.insert(number, Campaign::new((**header).clone()));
+                self.campaigns.insert(number, CampaignFold::new(*header));
             }
             // Its beginning is damaged, and was named.
             (None, _) => {}
@@ -291,7 +326,7 @@ impl<'a> Fold<'a> {
     /// The campaign `number`, taken out, without the trials that damage costs it, and with the
     /// damage as incidents.
     pub(crate) fn charged(&mut self, number: i64) -> Option<Loaded> {
-        let mut campaign = self.campaigns.remove(&number)?;
+        let mut campaign = self.campaigns.remove(&number)?.finish();
         for trial in &mut campaign.trials {
             let Some(causes) = self.condemned.get(&(number, trial.spec.id)) else { continue };
             *trial = TrialRecord {
@@ -312,6 +347,50 @@ impl<'a> Fold<'a> {
         }
         Some(Loaded { campaign, damage })
     }
+}
+
+/// Records that are decoded together.
+const BATCH: usize = 512;
+/// Fewer records are not worth a thread.
+const LEAST_SHARE: usize = 32;
+/// More threads would wait for the one that reads the file and checks its digests.
+const MOST_THREADS: usize = 8;
+
+fn n_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS)
+}
+
+/// Decodes `records`, one share on each thread that `known` has an entry for.
+fn decode(
+    records: &[(Label, Vec<u8>)],
+    budget: &Budget,
+    known: &mut [KnownSeries],
+) -> Vec<Result<Event, BlobError>> {
+    let share = records.len().div_ceil(known.len()).max(LEAST_SHARE);
+    let mut shares = records.chunks(share).zip(known);
+    let own = shares.next();
+    std::thread::scope(|scope| {
+        let others: Vec<_> = shares
+            .map(|(records, known)| scope.spawn(|| decode_all(records, budget, known)))
+            .collect();
+        let mut decoded =
+            own.map_or_else(Vec::new, |(records, known)| decode_all(records, budget, known));
+        for other in others {
+            decoded.extend(other.join().expect("decoding does not panic"));
+        }
+        decoded
+    })
+}
+
+fn decode_all(
+    records: &[(Label, Vec<u8>)],
+    budget: &Budget,
+    known: &mut KnownSeries,
+) -> Vec<Result<Event, BlobError>> {
+    let decoded = records
+        .iter()
+        .map(|(label, body)| codec::decode(&label.kind, label.trial, body, budget, known));
+    decoded.collect()
 }
 
 fn damaged(what: &str) -> Incident {

@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: `compare`, `diagnosis`, `fire-hose`, `frames`, `path`, `scan`, `search`,
-//! `storage`, `transfers` and `truth` (see there), and `peers`, linerate against the generators
-//! Debian ships, in one interleaved run.
+//! `cargo xtask bench`: `compare`, `diagnosis`, `fire-hose`, `frames`, `ledgers`, `path`, `scan`,
+//! `search`, `storage`, `transfers` and `truth` (see there), and `peers`, linerate against the
+//! generators Debian ships, in one interleaved run.
 //!
 //! Every round runs every generator of every row once, in an order that rotates; ratios are taken
 //! within a round. linerate is driven through its real engine and workloads, by the example `end`
@@ -19,6 +19,7 @@ mod diagnosis;
 mod fire_hose;
 mod frames;
 mod generators;
+mod ledgers;
 mod markdown;
 pub(crate) mod options;
 mod outputs;
@@ -102,6 +103,7 @@ pub(crate) static BENCHMARKS: &[Benchmark] = &[
     Benchmark { name: "diagnosis", run: diagnosis::run },
     Benchmark { name: "fire-hose", run: fire_hose::run },
     Benchmark { name: "frames", run: frames::run },
+    Benchmark { name: "ledgers", run: ledgers::run },
     Benchmark { name: "path", run: path::run },
     Benchmark { name: "peers", run: run_peers },
     Benchmark { name: "scan", run: scan::run },

@@ -293,7 +293,8 @@ mod tests {
         arrivals: &[&[(u64, u64)]],
     ) -> JobRecord {
         let of = |counts: Option<&&[(u64, u64)]>| {
-            linerate_model::Distribution::of(counts.map_or_else(Vec::new, |counts| counts.to_vec()))
+            let counts = counts.map_or_else(Vec::new, |counts| counts.to_vec());
+            linerate_model::Distribution::of(counts).into()
         };
         for (place, interval) in record.intervals.iter_mut().enumerate() {
             interval.departures = of(departures.get(place));

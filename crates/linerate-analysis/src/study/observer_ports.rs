@@ -21,8 +21,8 @@
 
 use linerate_model::series::observer;
 use linerate_model::{
-    Campaign, Counter, Direction, Endpoint, JobRecord, Nanos, ObservedPort, SampleBlock, Series,
-    TrialRecord, Validity,
+    Campaign, Counter, Direction, Endpoint, JobRecord, Nanos, ObservedPort, SampleBlock,
+    SampleColumn, Series, TrialRecord, Validity,
 };
 use serde::{Deserialize, Serialize};
 
@@ -342,7 +342,7 @@ fn datagrams(sender: &JobRecord, link: f64, ip: IpVersion) -> Option<Load> {
 fn readings(block: &SampleBlock, port: &str, wanted: Series) -> Vec<(Nanos, f64)> {
     let found = block.series.iter().position(|series| wanted.is(series) && series.instance == port);
     let column = found.and_then(|index| block.columns.get(index));
-    let values = column.into_iter().flatten().zip(&block.times);
+    let values = column.into_iter().flat_map(SampleColumn::iter).zip(&block.times);
     values.filter_map(|(value, at)| value.map(|value| (*at, value))).collect()
 }
 

@@ -62,7 +62,7 @@ mod tests {
             Interval { start: Nanos(0), end: Nanos(1_000_000), ..Interval::default() };
         interval.counters[Counter::Intended] = intended;
         interval.counters[Counter::DatagramsSent] = intended;
-        interval.gap = Distribution::of(gaps.to_vec());
+        interval.gap = Distribution::of(gaps.to_vec()).into();
         JobRecord { intervals: vec![interval], flows: Vec::new() }
     }
 

@@ -1,4 +1,4 @@
-//! Readings of the samplers, by host: rates over a span.
+//! SampleColumn of the samplers, by host: rates over a span.
 //!
 //! A counter's value is interpolated linearly between two readings. A rate is returned only if the
 //! readings cover at least half of the span; a series that could not be read gives none, never
@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_model::{
-    Campaign, SampleBlock, SamplerName, Series, SeriesKind, SeriesSpec, TrialRecord, series,
+    Campaign, SampleBlock, SampleColumn, SamplerName, Series, SeriesKind, SeriesSpec, TrialRecord,
+    series,
 };
 use serde_json::Value;
 
@@ -53,13 +54,16 @@ impl<'a> Samples<'a> {
 
     /// Returns the number of series that `wanted` selects.
     pub(super) fn n_series(&self, wanted: impl Fn(&SeriesSpec) -> bool) -> usize {
-        self.0.iter().flat_map(|block| &block.series).filter(|series| wanted(series)).count()
+        self.0.iter().flat_map(|block| block.series.iter()).filter(|series| wanted(series)).count()
     }
 
     /// Returns the things that `sampler` reads, each once.
     pub(super) fn instances(&self, sampler: SamplerName) -> BTreeSet<&'a str> {
-        let series =
-            self.0.iter().flat_map(|block| &block.series).filter(|series| series.is_of(sampler));
+        let series = self
+            .0
+            .iter()
+            .flat_map(|block| block.series.iter())
+            .filter(|series| series.is_of(sampler));
         series.map(|series| series.instance.as_str()).collect()
     }
 
@@ -85,7 +89,7 @@ impl<'a> Samples<'a> {
 
     /// Returns the number of devices that sampler `interface` reads besides the loopback.
     pub(super) fn n_devices(&self) -> usize {
-        let series = self.0.iter().flat_map(|block| &block.series);
+        let series = self.0.iter().flat_map(|block| block.series.iter());
         let devices =
             series.filter(|s| s.is_of(series::interface::SAMPLER) && s.instance != LOOPBACK);
         devices.map(|series| series.instance.as_str()).collect::<BTreeSet<&str>>().len()
@@ -123,9 +127,9 @@ impl<'a> Samples<'a> {
                 let within = block
                     .times
                     .iter()
-                    .zip(column)
+                    .zip(column.iter())
                     .filter(|(at, _)| span.from <= **at && **at <= span.to);
-                crate::statistics::mean(&within.filter_map(|(_, value)| *value).collect::<Vec<_>>())
+                crate::statistics::mean(&within.filter_map(|(_, value)| value).collect::<Vec<_>>())
             })
         });
         means.max_by(f64::total_cmp)
@@ -138,11 +142,11 @@ impl<'a> Samples<'a> {
     }
 }
 
-fn growth(block: &SampleBlock, column: &[Option<f64>], span: Span) -> Option<f64> {
+fn growth(block: &SampleBlock, column: &SampleColumn, span: Span) -> Option<f64> {
     let read: Vec<(f64, f64)> = block
         .times
         .iter()
-        .zip(column)
+        .zip(column.iter())
         .filter_map(|(at, value)| value.map(|value| (at.0 as f64, value)))
         .collect();
     let (first, last) = (read.first()?.0, read.last()?.0);
@@ -202,9 +206,9 @@ mod tests {
 
     fn block(times: &[u64], values: &[Option<f64>]) -> SampleBlock {
         SampleBlock {
-            series: vec![series::cpu::USER.of("cpu0")],
+            series: [series::cpu::USER.of("cpu0")].into(),
             times: times.iter().map(|second| Nanos(second * 1_000_000_000)).collect(),
-            columns: vec![values.to_vec()],
+            columns: vec![values.to_vec().into()],
             ..SampleBlock::default()
         }
     }

@@ -238,7 +238,7 @@ mod tests {
                 length,
                 ran: length.since(Nanos::from_millis(stood)),
             };
-            let service = Distribution::of(vec![(MS, 1)]);
+            let service = Distribution::of(vec![(MS, 1)]).into();
             Interval { start, end, service, longest_step: Some(gap), ..Interval::default() }
         };
         JobRecord { intervals: (0..10).map(interval).collect(), flows: Vec::new() }

@@ -5,7 +5,7 @@
 //! changes between two readings, and hosts without cpufreq, as most virtual machines are; their
 //! frequency is unknown.
 
-use linerate_model::{SampleBlock, SeriesSpec, series};
+use linerate_model::{SampleBlock, SampleColumn, SeriesSpec, series};
 
 use super::host::BUSY;
 use super::reason::Reason;
@@ -62,7 +62,7 @@ fn frequencies(block: &SampleBlock, span: Span) -> Vec<(&str, Range)> {
     let is_frequency = |read: &SeriesSpec| series::frequency::FREQUENCY.is(read);
     let cpus = block.series.iter().zip(&block.columns).filter(|(series, _)| is_frequency(series));
     let of =
-        |series: &SeriesSpec, column: &[Option<f64>]| range_at_work(block, span, series, column);
+        |series: &SeriesSpec, column: &SampleColumn| range_at_work(block, span, series, column);
     cpus.filter_map(|(series, column)| Some((series.instance.as_str(), of(series, column)?)))
         .collect()
 }
@@ -72,18 +72,19 @@ fn range_at_work(
     block: &SampleBlock,
     span: Span,
     series: &SeriesSpec,
-    column: &[Option<f64>],
+    column: &SampleColumn,
 ) -> Option<Range> {
     let columns = block.series.iter().zip(&block.columns);
     let of_cpu = columns.filter(|(s, _)| s.instance == series.instance && series::any(&BUSY, s));
-    let busy: Vec<&Vec<Option<f64>>> = of_cpu.map(|(_, column)| column).collect();
+    let busy: Vec<&SampleColumn> = of_cpu.map(|(_, column)| column).collect();
     let mut read = Vec::new();
     for k in 1..block.times.len() {
         let (before, at) = (block.times[k - 1], block.times[k]);
-        let worked: Option<f64> = busy.iter().map(|column| Some(column[k]? - column[k - 1]?)).sum();
+        let worked: Option<f64> =
+            busy.iter().map(|column| Some(column.get(k)? - column.get(k - 1)?)).sum();
         let at_work = worked.is_some_and(|ns| ns >= AT_WORK * at.since(before).0 as f64);
         if span.from <= before && at <= span.to && at_work {
-            read.extend(column[k]);
+            read.extend(column.get(k));
         }
     }
     range(read.into_iter())

@@ -117,7 +117,7 @@ pub fn reading_of(trial: &TrialRecord, host: &str, column: Series) -> Option<f64
     let (_, block) = trial.samples.iter().find(|(from, _)| from == host)?;
     let mut columns = block.series.iter().zip(&block.columns);
     let (_, column) = columns.find(|(read, _)| column.is(read))?;
-    column.iter().flatten().last().copied()
+    column.iter().flatten().last()
 }
 
 /// Returns the increase of the counters at `host` that `wanted` selects during `trial`, over all
@@ -136,8 +136,8 @@ pub fn change_of(
         .filter(|(read, _)| wanted(read) && read.instance != "lo");
     let changes = wanted.filter_map(|(_, column)| {
         let mut read = column.iter().flatten();
-        let first = *read.next()?;
-        Some(column.iter().flatten().last().copied().unwrap_or(first) - first)
+        let first = read.next()?;
+        Some(column.iter().flatten().last().unwrap_or(first) - first)
     });
     let changes: Vec<f64> = changes.collect();
     let sum: f64 = changes.iter().sum();

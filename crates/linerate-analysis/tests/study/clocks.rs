@@ -2,7 +2,7 @@
 
 use linerate_analysis::{Refusal, clock_course, study};
 use linerate_model::{
-    ClockExchange, Counter, Direction::Sum, Distribution, HostClock, Nanos, PeerClock, Side,
+    ClockExchange, Counter, Direction::Sum, Distribution, HostClock, Nanos, PeerClock, Rare, Side,
     ToldClock, TrialClocks, TrialRecord, Variation, metric,
 };
 
@@ -41,10 +41,10 @@ fn frames(delay: u64, exchanges: Vec<ClockExchange>) -> TrialRecord {
         // At its middle, by the receiver's clock.
         let at = BARRIER + (interval.start.0 + interval.end.0) / 2;
         let recorded = theirs(at) as i64 + told_ahead - (at - delay) as i64 + ADDED as i64;
-        interval.service = Distribution::of(vec![(recorded as u64, 1_000)]);
+        interval.service = Distribution::of(vec![(recorded as u64, 1_000)]).into();
         interval.response = interval.service.clone();
         interval.variation =
-            Variation { rises: Distribution::of(vec![(0, 999)]), ..Variation::default() };
+            Variation { rises: Distribution::of(vec![(0, 999)]), ..Variation::default() }.into();
     }
     run.jobs[0] =
         (steady(&[(Counter::PayloadSent, 100_000), (Counter::DatagramsSent, 1_000)]), receiver);
@@ -116,7 +116,7 @@ fn the_time_from_a_request_to_its_response_passes_on_one_clock_and_is_left_alone
     let (active, passive) = &mut run.jobs[0];
     for interval in active.intervals.iter_mut().chain(&mut passive.intervals) {
         interval.counters[Counter::Transactions] = 1_000;
-        interval.variation = Variation::default();
+        interval.variation = Rare::default();
     }
     let recorded = run.jobs[0].1.intervals[2].service.buckets[0].0;
     let judged = study(&two_hosts(vec![run]));

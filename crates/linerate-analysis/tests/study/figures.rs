@@ -308,11 +308,12 @@ fn one_way_times_give_latency_and_its_variation_and_what_was_lost_is_infinitely_
         let mut passive =
             steady(&[(PayloadReceived, 100 * received), (DatagramsReceived, received)]);
         for interval in &mut passive.intervals {
-            interval.service = of(&[(100_000, received - 3), (200_000, 3)]);
+            interval.service = of(&[(100_000, received - 3), (200_000, 3)]).into();
             interval.variation = Variation {
                 falls: of(&[(100_000, 1)]),
                 rises: of(&[(0, received - 3), (100_000, 1)]),
-            };
+            }
+            .into();
         }
         run.jobs[0] = (steady(&[(PayloadSent, 1_000_000), (DatagramsSent, 10_000)]), passive);
         run

@@ -435,7 +435,8 @@ fn lost_requests_are_losses_and_infinitely_slow() {
             buckets: vec![(1_000, 800), (2_000, 100)],
             lost: 100,
             ..Distribution::default()
-        };
+        }
+        .into();
     }
     trial.jobs[0] = (active, steady(&[(Counter::PayloadReceived, 900)]));
     let study = study(&two_hosts(vec![trial]));

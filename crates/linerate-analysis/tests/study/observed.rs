@@ -66,7 +66,7 @@ fn a_port_that_misses_some_of_the_load_is_told_of() {
 #[test]
 fn nothing_is_said_of_what_was_not_read_or_began_anew() {
     let (silent, validity) = at_the_port(&[("in_octets", OCTETS)], |block| {
-        block.columns[0].iter_mut().for_each(|value| *value = None);
+        block.columns[0] = vec![None; block.times.len()].into();
         block.unavailable.push(("observer".into(), "no answer".into()));
     });
     let unavailable = [PortNote::Unavailable { error: "no answer".to_owned() }];

@@ -26,8 +26,8 @@ fn disk() -> TrialRecord {
         (Counter::OutstandingTime, UNDER_WAY_NS),
     ]);
     for interval in &mut active.intervals {
-        interval.service = Distribution::of(vec![(1_000_000, READS)]);
-        interval.writes = Distribution::of(vec![(2_000_000, WRITES)]);
+        interval.service = Distribution::of(vec![(1_000_000, READS)]).into();
+        interval.writes = Distribution::of(vec![(2_000_000, WRITES)]).into();
     }
     let modes = [("device", "vda"), ("cache", "direct")]
         .map(|(name, mode)| (name.to_owned(), mode.to_owned()));
@@ -160,7 +160,7 @@ fn a_transfer_that_outlasts_the_measurement_is_marked_if_none_that_is_counted_to
         let active = &mut disk.jobs[0].0;
         active.intervals[0].service.buckets.push((counted_ms * 1_000_000, 1));
         let end = active.intervals.last().expect("some").end;
-        let service = Distribution::of(vec![(longest_ms * 1_000_000, 1)]);
+        let service = Distribution::of(vec![(longest_ms * 1_000_000, 1)]).into();
         active.intervals.push(Interval {
             start: end,
             end: end + Nanos::from_secs(2),
@@ -216,8 +216,8 @@ fn flushes_and_discards_have_rates_and_times_of_their_own_and_are_no_transfers()
         interval.counters[Counter::BytesTrimmed] = 50 * BLOCK;
         // A tenth of a second of flushes and as much of discards in each second.
         interval.counters[Counter::OutstandingTime] += 200_000_000;
-        interval.flushes = Distribution::of(vec![(500_000, 50), (1_500_000, 50)]);
-        interval.trims = Distribution::of(vec![(2_000_000, 50)]);
+        interval.flushes = Distribution::of(vec![(500_000, 50), (1_500_000, 50)]).into();
+        interval.trims = Distribution::of(vec![(2_000_000, 50)]).into();
     }
     let study = study(&two_hosts(vec![durable]));
     let point = only(&study);

@@ -257,10 +257,10 @@ fn stopped(kernels: [&str; 2], ends: [bool; 2], steal_ns: f64) -> Study {
     };
     trial.jobs[0] = (end(ends[0]), end(ends[1]));
     let mut block = samples(&[("cpu", "steal", "cpu0", 0.0)]);
-    block.columns[0]
-        .iter_mut()
-        .skip(3)
-        .for_each(|value| *value = value.map(|value| value + steal_ns));
+    let stolen = |(place, value): (usize, Option<f64>)| {
+        value.map(|value| if place < 3 { value } else { value + steal_ns })
+    };
+    block.columns[0] = block.columns[0].iter().enumerate().map(stolen).collect();
     trial.samples.push(("right".into(), block));
     let facts = kernels.map(|kernel| serde_json::json!({"kernel": {"boot_id": kernel}}));
     study(&campaign(TestbedKind::Hosts, facts, vec![trial]))

@@ -107,8 +107,7 @@ impl SimulatedLoad for SimulatedDisk {
             counted.counters[Counter::BytesRead] = transfers * Self::block(job);
             counted.counters[Counter::OutstandingTime] = transfers * service_ns;
             counted.counters[Counter::CpuUser] = (transfers as f64 * CPU_NS) as u64;
-            counted.service =
-                Distribution { buckets: vec![(service_ns, transfers)], ..Distribution::NOTHING };
+            counted.service = Distribution::of(vec![(service_ns, transfers)]).into();
             counted
         };
         let modes = [("device", DEVICE), ("cache", "direct")];
@@ -145,8 +144,8 @@ impl SimulatedLoad for SimulatedDisk {
             [(disk_limits::REQUESTS, Some(seen.queue)), (disk_limits::READS, seen.group)]
         {
             series.push(column.of(DEVICE));
-            columns.push(vec![value; times.len()]);
+            columns.push(vec![value; times.len()].into());
         }
-        Some(SampleBlock { series, times, columns, ..SampleBlock::default() })
+        Some(SampleBlock { series: series.into(), times, columns, ..SampleBlock::default() })
     }
 }

@@ -159,8 +159,7 @@ impl SimulatedHose {
             let mut counted = Interval { start, end, ..Interval::default() };
             if side == Side::Active {
                 counted.counters[Counter::Transactions] = n;
-                let times = vec![(response_ns, n)];
-                counted.response = Distribution { buckets: times, ..Distribution::NOTHING };
+                counted.response = Distribution::of(vec![(response_ns, n)]).into();
             }
             counted
         };

@@ -1,7 +1,7 @@
 //! Limit on the reports of a host about one trial: above the needs of any agent, below what would
 //! fill a ledger.
 
-use linerate_model::Nanos;
+use linerate_model::{Nanos, SampleColumn};
 
 use crate::wire::Message;
 
@@ -62,7 +62,7 @@ fn amounts(message: &Message) -> [u64; ALLOWED.len()] {
         }
         Message::FlowsEnded { flows, .. } => [flows.len() as u64, 0, 0],
         Message::Samples { block, .. } => {
-            let cells: usize = block.columns.iter().map(Vec::len).sum();
+            let cells: usize = block.columns.iter().map(SampleColumn::len).sum();
             [
                 0,
                 (block.series.len() + block.times.len() + block.unavailable.len() + cells) as u64,

@@ -185,11 +185,7 @@ fn halves(message: Message) -> Result<(Message, Message), Box<Message>> {
             let rest = SampleBlock {
                 series: block.series.clone(),
                 times: block.times.split_off(middle),
-                columns: block
-                    .columns
-                    .iter_mut()
-                    .map(|column| column.split_off(middle.min(column.len())))
-                    .collect(),
+                columns: block.columns.iter_mut().map(|column| column.split_off(middle)).collect(),
                 // Sent once, with the first piece.
                 unavailable: Vec::new(),
                 cost_ns: 0,

@@ -353,29 +353,31 @@ impl Collector {
             worker: self.worker,
             start: buffer.start.since(self.origin),
             end: buffer.end.since(self.origin),
-            counters: buffer.counters,
+            counters: buffer.counters.into(),
             held_bytes: buffer.held_bytes,
             longest_step: buffer
                 .longest_step
                 .map(|longest| StepGap { start: longest.start.since(self.origin), ..longest }),
-            service: buffer.service.distribution(),
-            writes: buffer.writes.distribution(),
-            flushes: buffer.flushes.distribution(),
-            trims: buffer.trims.distribution(),
-            response: buffer.response.distribution(),
-            gap: buffer.gap.distribution(),
+            service: buffer.service.distribution().into(),
+            writes: buffer.writes.distribution().into(),
+            flushes: buffer.flushes.distribution().into(),
+            trims: buffer.trims.distribution().into(),
+            response: buffer.response.distribution().into(),
+            gap: buffer.gap.distribution().into(),
             variation: Variation {
                 falls: buffer.falls.distribution(),
                 rises: buffer.rises.distribution(),
-            },
+            }
+            .into(),
             stages: Stages {
                 connect: buffer.connect.distribution(),
                 first_byte: buffer.first_byte.distribution(),
                 transfer: buffer.transfer.distribution(),
                 close: buffer.close.distribution(),
-            },
-            departures: buffer.departures.distribution(),
-            arrivals: buffer.arrivals.distribution(),
+            }
+            .into(),
+            departures: buffer.departures.distribution().into(),
+            arrivals: buffer.arrivals.distribution().into(),
             flows: buffer.flows.clone(),
             ..Interval::default()
         };

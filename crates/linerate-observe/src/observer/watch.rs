@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use linerate_model::series::observer;
-use linerate_model::{Nanos, ObservedPort, SampleBlock, SeriesSpec};
+use linerate_model::{Nanos, ObservedPort, SampleBlock, SampleColumn, SeriesSpec};
 use linerate_sys::clock::{self, monotonic};
 use linerate_sys::netns;
 
@@ -213,7 +213,7 @@ impl Readings {
         let column = |index: usize| {
             self.rows.iter().map(|row| row[index].map(|value| value as f64)).collect()
         };
-        let mut columns: Vec<Vec<Option<f64>>> = (0..N_COUNTERS).map(column).collect();
+        let mut columns: Vec<SampleColumn> = (0..N_COUNTERS).map(column).collect();
         columns.push(self.resets.iter().map(|resets| Some(*resets as f64)).collect());
         let (n_gaps, why) = self.gaps;
         let (n_polls, observer) = (self.times.len(), &port.observer);
@@ -229,7 +229,7 @@ impl Readings {
             ));
         }
         let block = SampleBlock {
-            series: series(&port.port),
+            series: series(&port.port).into(),
             times: self.times.iter().map(|&at| Nanos(at.saturating_sub(origin.0))).collect(),
             columns,
             unavailable: why.map(failed).into_iter().collect(),

@@ -217,16 +217,17 @@ mod tests {
     #[test]
     fn packets_per_cpu_are_the_counts_of_the_receive_path_over_the_time_read() {
         let block = SampleBlock {
-            series: vec![
+            series: [
                 softnet::PROCESSED.of("cpu0"),
                 softnet::DROPPED.of("cpu0"),
                 softnet::PROCESSED.of("cpu1"),
-            ],
+            ]
+            .into(),
             times: vec![Nanos(0), Nanos::from_secs(1), Nanos::from_secs(2)],
             columns: vec![
-                vec![Some(10.0), Some(20.0), Some(210.0)],
-                vec![Some(0.0), Some(0.0), Some(5.0)],
-                vec![None, Some(7.0), Some(7.0)],
+                vec![Some(10.0), Some(20.0), Some(210.0)].into(),
+                vec![Some(0.0), Some(0.0), Some(5.0)].into(),
+                vec![None, Some(7.0), Some(7.0)].into(),
             ],
             ..SampleBlock::default()
         };

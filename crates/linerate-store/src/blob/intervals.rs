@@ -5,6 +5,9 @@
 use linerate_model::{
     Carried, Counter, Distribution, FlowTcp, Interval, Nanos, OperationKind, StepGap, TcpState,
 };
+use serde::de::value::{self, MapDeserializer};
+use serde::de::{Deserialize, Deserializer, IntoDeserializer, Visitor};
+use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
 use super::column::{Reader, Writer};
@@ -179,7 +182,12 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
         [|i| &mut i.service, |i| &mut i.response, |i| &mut i.gap];
     for of in unnamed {
         let distributions = decode_distributions(&mut reader, n_intervals, budget)?;
-        intervals.iter_mut().zip(distributions).for_each(|(interval, d)| *of(interval) = d);
+        for (interval, distribution) in intervals.iter_mut().zip(distributions) {
+            // Of most intervals they stay empty, which takes no memory.
+            if !distribution.is_empty() {
+                *of(interval) = distribution;
+            }
+        }
     }
     let n_flows = reader.column(n_intervals)?;
     let mut states = decode_flow_states(&mut reader, &n_flows, budget)?.into_iter();
@@ -194,10 +202,12 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
         let name = reader.text()?;
         let distributions = decode_distributions(&mut reader, n_intervals, budget)?;
         for (interval, distribution) in intervals.iter_mut().zip(distributions) {
+            if distribution.is_empty() {
+                continue;
+            }
             if let Some(named) = named_mut(interval, &name) {
                 *named = distribution;
             } else if let Some((kind, name)) = carried(&name)
-                && !distribution.is_empty()
                 && let Some(carried) = interval.carried_of_mut(kind).named_mut(name)
             {
                 *carried = distribution;
@@ -332,14 +342,44 @@ type StateColumn = (String, bool, Vec<u64>);
 
 /// Returns the state of the flow at `index` of `columns`.
 fn state_of(columns: &[StateColumn], index: usize, flow: u32) -> Result<FlowTcp, BlobError> {
-    let mut fields = Map::new();
-    for (name, boolean, values) in columns {
-        let value = values[index];
-        let value = if *boolean { Value::from(value != 0) } else { Value::from(value) };
-        fields.insert(name.clone(), value);
-    }
-    match serde_json::from_value(Value::Object(fields)) {
+    let fields = columns.iter().map(|(name, boolean, values)| {
+        (name.as_str(), Field { value: values[index], is_boolean: *boolean })
+    });
+    // Without a tree between: a campaign has such a state for each flow and interval.
+    match TcpState::deserialize(MapDeserializer::new(fields)) {
         Ok(tcp) => Ok(FlowTcp { flow, tcp }),
         Err(error) => Err(BlobError::Content(format!("no TCP state: {error}"))),
+    }
+}
+
+/// Value of a field of a TCP state.
+struct Field {
+    value: u64,
+    is_boolean: bool,
+}
+
+impl<'de> IntoDeserializer<'de, value::Error> for Field {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Field {
+    type Error = value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        if self.is_boolean {
+            visitor.visit_bool(self.value != 0)
+        } else {
+            visitor.visit_u64(self.value)
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier
+        ignored_any
     }
 }

@@ -20,7 +20,7 @@ use linerate_model::{FlowReport, Lines, printable_json};
 use crate::budget::Budget;
 
 pub(crate) use intervals::{decode_intervals, encode_intervals};
-pub(crate) use samples::{decode_samples, encode_samples};
+pub(crate) use samples::{KnownSeries, decode_samples, encode_samples};
 
 /// Version of the format of new blobs.
 const VERSION: u8 = 1;
@@ -59,6 +59,9 @@ pub(crate) fn pack(body: &[u8]) -> Vec<u8> {
     encoder.finish().expect("writing to memory cannot fail")
 }
 
+/// Bytes that are inflated at once.
+const PIECE_BYTES: u64 = 256 << 10;
+
 /// The body of `blob`, as far as `budget` goes.
 pub(crate) fn unpack(blob: &[u8], budget: &Budget) -> Result<Vec<u8>, BlobError> {
     let (&version, deflated) = blob.split_first().ok_or(BlobError::Truncated)?;
@@ -66,16 +69,27 @@ pub(crate) fn unpack(blob: &[u8], budget: &Budget) -> Result<Vec<u8>, BlobError>
         return Err(BlobError::Version(version));
     }
     let mut body = Vec::new();
-    let inflated =
-        // One byte above the budget is read, so that a stream that is too long is seen to be.
-        DeflateDecoder::new(deflated).take(budget.left().saturating_add(1)).read_to_end(&mut body);
-    match inflated {
-        Ok(n_bytes) => budget.take(n_bytes, 1).map(|()| body),
-        // Deflate marks its end. A stream without the mark is cut off, not broken.
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            Err(BlobError::Truncated)
-        }
-        Err(_) => Err(BlobError::Compression),
+    inflate(deflated, &mut body, budget).map(|()| body)
+}
+
+/// Appends what `deflated` inflates to; on an error the budget has everything back.
+fn inflate(deflated: &[u8], body: &mut Vec<u8>, budget: &Budget) -> Result<(), BlobError> {
+    let mut decoder = DeflateDecoder::new(deflated);
+    loop {
+        let n_taken = body.len();
+        // In pieces: several threads decode, and what one takes the others must not count on.
+        let cause = match decoder.by_ref().take(PIECE_BYTES).read_to_end(body) {
+            Ok(0) => return Ok(()),
+            Ok(n_bytes) => match budget.take(n_bytes, 1) {
+                Ok(()) => continue,
+                Err(cause) => cause,
+            },
+            // Deflate marks its end. A stream without the mark is cut off, not broken.
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => BlobError::Truncated,
+            Err(_) => BlobError::Compression,
+        };
+        budget.give(n_taken, 1);
+        return Err(cause);
     }
 }
 
@@ -143,7 +157,7 @@ mod tests {
         fn no_bytes_make_decoding_panic(body in prop::collection::vec(any::<u8>(), 0..300)) {
             for blob in [body.clone(), pack(&body)] {
                 let _ = decode_intervals(&blob, &Budget::plenty());
-                let _ = decode_samples(&blob, &Budget::of_file(300));
+                let _ = decode_samples(&blob, &Budget::of_file(300), &mut KnownSeries::default());
                 let _ = decode_flows(&blob, &Budget::plenty());
             }
         }

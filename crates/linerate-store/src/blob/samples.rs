@@ -1,7 +1,9 @@
 //! A host's readings as columns. A column of whole numbers is stored by differences, any other bit
 //! by bit; where a reading is missing, a map of bits says so.
 
-use linerate_model::{Nanos, SampleBlock, SeriesKind, SeriesSpec, WrittenSeries};
+use std::sync::Arc;
+
+use linerate_model::{Nanos, SampleBlock, SampleColumn, SeriesKind, SeriesSpec, WrittenSeries};
 
 use super::column::{Reader, Writer};
 use super::{BlobError, pack, unpack};
@@ -23,7 +25,7 @@ pub(crate) fn encode_samples(block: &SampleBlock) -> Vec<u8> {
     writer.varint(block.times.len() as u64);
     writer.column(block.times.iter().map(|time| time.0));
     writer.varint(block.series.len() as u64);
-    for series in &block.series {
+    for series in block.series.iter() {
         for text in [series.sampler(), series.name(), &series.instance, series.unit()] {
             writer.text(text);
         }
@@ -43,24 +45,17 @@ pub(crate) fn encode_samples(block: &SampleBlock) -> Vec<u8> {
 }
 
 /// The reverse of [`encode_samples`].
-pub(crate) fn decode_samples(blob: &[u8], budget: &Budget) -> Result<SampleBlock, BlobError> {
+pub(crate) fn decode_samples(
+    blob: &[u8],
+    budget: &Budget,
+    known: &mut KnownSeries,
+) -> Result<SampleBlock, BlobError> {
     let body = unpack(blob, budget)?;
     let mut reader = Reader(&body);
     let mut block = SampleBlock::default();
     let n_times = reader.count()?;
     block.times = reader.column(n_times)?.into_iter().map(Nanos).collect();
-    let n_series = reader.count()?;
-    budget.take(n_series, 2 * size_of::<SeriesSpec>())?;
-    for _ in 0..n_series {
-        let written = WrittenSeries {
-            sampler: reader.text()?,
-            name: reader.text()?,
-            instance: reader.text()?,
-            unit: reader.text()?,
-            kind: if reader.varint()? == 1 { SeriesKind::Gauge } else { SeriesKind::Counter },
-        };
-        block.series.push(written.into());
-    }
+    block.series = known.read(&mut reader, budget)?;
     let n_columns = reader.count()?;
     budget.take(n_columns, size_of::<Vec<f64>>())?;
     for _ in 0..n_columns {
@@ -78,8 +73,51 @@ pub(crate) fn decode_samples(blob: &[u8], budget: &Budget) -> Result<SampleBlock
     Ok(block)
 }
 
-fn encode_column(writer: &mut Writer, column: &[Option<f64>]) {
-    let values = || column.iter().flatten().copied();
+/// The series of the block before: most blocks of a campaign have the same.
+#[derive(Debug, Default)]
+pub(crate) struct KnownSeries {
+    /// As they are written.
+    bytes: Vec<u8>,
+    series: Arc<[SeriesSpec]>,
+}
+
+impl KnownSeries {
+    /// Reads the series of a block.
+    fn read(
+        &mut self,
+        reader: &mut Reader<'_>,
+        budget: &Budget,
+    ) -> Result<Arc<[SeriesSpec]>, BlobError> {
+        // Each part of what is written says how long it is, so the same beginning is the same
+        // series.
+        if let Some(rest) = reader.0.strip_prefix(self.bytes.as_slice())
+            && !self.bytes.is_empty()
+        {
+            reader.0 = rest;
+            return Ok(Arc::clone(&self.series));
+        }
+        let before = reader.0;
+        let n_series = reader.count()?;
+        budget.take(n_series, 2 * size_of::<SeriesSpec>())?;
+        let mut series = Vec::new();
+        for _ in 0..n_series {
+            let written = WrittenSeries {
+                sampler: reader.text()?,
+                name: reader.text()?,
+                instance: reader.text()?,
+                unit: reader.text()?,
+                kind: if reader.varint()? == 1 { SeriesKind::Gauge } else { SeriesKind::Counter },
+            };
+            series.push(written.into());
+        }
+        let bytes = before[..before.len() - reader.0.len()].to_vec();
+        *self = Self { bytes, series: series.into() };
+        Ok(Arc::clone(&self.series))
+    }
+}
+
+fn encode_column(writer: &mut Writer, column: &SampleColumn) {
+    let values = || column.iter().flatten();
     // Minus zero is a whole number, but as an integer it would lose its sign.
     let whole = |value: f64| {
         value.fract() == 0.0 && value.abs() < EXACT && (value != 0.0 || value.is_sign_positive())
@@ -89,11 +127,11 @@ fn encode_column(writer: &mut Writer, column: &[Option<f64>]) {
     writer.varint(column.len() as u64);
     writer.0.push(kind | if gaps { GAPS } else { 0 });
     if gaps {
-        for group in column.chunks(8) {
-            let bits =
-                group.iter().enumerate().map(|(bit, value)| u8::from(value.is_some()) << bit);
-            writer.0.push(bits.sum());
+        let mut bits = vec![0_u8; column.len().div_ceil(8)];
+        for (place, value) in column.iter().enumerate() {
+            bits[place / 8] |= u8::from(value.is_some()) << (place % 8);
         }
+        writer.0.extend(bits);
     }
     if kind == WHOLE {
         // Whole numbers can be negative, so they go through a signed type.
@@ -109,7 +147,7 @@ fn encode_column(writer: &mut Writer, column: &[Option<f64>]) {
     }
 }
 
-fn decode_column(reader: &mut Reader<'_>, budget: &Budget) -> Result<Vec<Option<f64>>, BlobError> {
+fn decode_column(reader: &mut Reader<'_>, budget: &Budget) -> Result<SampleColumn, BlobError> {
     // Not `count`: a column in which every value is missing needs one bit for each value, not a
     // byte.
     let n_values = usize::try_from(reader.varint()?).map_err(|_| BlobError::Truncated)?;

@@ -87,7 +87,8 @@ pub(crate) fn golden_events() -> Vec<Event> {
     let mut interval =
         Interval { worker: 1, start: Nanos(0), end: Nanos(100_000_007), ..Interval::default() };
     interval.counters[Counter::PayloadReceived] = 1_234_567;
-    interval.service = Distribution { lost: 1, ..Distribution::of(vec![(1_000, 3), (2_000, 1)]) };
+    interval.service =
+        Distribution { lost: 1, ..Distribution::of(vec![(1_000, 3), (2_000, 1)]) }.into();
     interval.flows = vec![FlowTcp {
         flow: 2,
         tcp: TcpState {
@@ -125,12 +126,13 @@ pub(crate) fn golden_events() -> Vec<Event> {
         kind,
     };
     let block = SampleBlock {
-        series: vec![
+        series: [
             series("user", SeriesKind::Counter).into(),
             series("frequency", SeriesKind::Gauge).into(),
-        ],
+        ]
+        .into(),
         times: vec![Nanos(0), Nanos(100_000_000)],
-        columns: vec![vec![Some(5.0), Some(10.0)], vec![None, Some(2.5e9 + 0.125)]],
+        columns: vec![vec![Some(5.0), Some(10.0)].into(), vec![None, Some(2.5e9 + 0.125)].into()],
         unavailable: vec![("perf".into(), "no PMU".into())],
         cost_ns: 1_234,
     };
@@ -247,21 +249,21 @@ fn interval() -> impl Strategy<Value = Interval> {
                 worker,
                 start: Nanos(start),
                 end: Nanos(end),
-                counters,
+                counters: counters.into(),
                 held_bytes,
                 longest_step,
-                service,
-                writes,
-                flushes,
-                trims,
-                response,
-                gap,
-                variation,
-                stages,
-                carried,
+                service: service.into(),
+                writes: writes.into(),
+                flushes: flushes.into(),
+                trims: trims.into(),
+                response: response.into(),
+                gap: gap.into(),
+                variation: variation.into(),
+                stages: stages.into(),
+                carried: carried.into(),
                 carried_apart,
-                departures,
-                arrivals,
+                departures: departures.into(),
+                arrivals: arrivals.into(),
                 flows,
             }
         },
@@ -289,9 +291,9 @@ fn block() -> impl Strategy<Value = SampleBlock> {
     let columns = prop::collection::vec(column, 0..3);
     (prop::collection::vec(series, 0..3), prop::collection::vec(number(), 0..5), columns, number())
         .prop_map(|(series, times, columns, cost_ns)| SampleBlock {
-            series,
+            series: series.into(),
             times: times.into_iter().map(Nanos).collect(),
-            columns,
+            columns: columns.into_iter().map(Into::into).collect(),
             unavailable: vec![("perf".into(), "é".into())],
             cost_ns,
         })

@@ -220,16 +220,7 @@ impl Conductor {
 
     /// Keeps the events of a search's trial until the search evaluates it.
     pub(super) fn watch_search(&mut self, event: &Event) {
-        let of = match event {
-            Event::TrialStarted { trial, .. }
-            | Event::BarrierPassed { trial, .. }
-            | Event::Intervals { trial, .. }
-            | Event::FlowsEnded { trial, .. }
-            | Event::Samples { trial, .. }
-            | Event::Incident { trial: Some(trial), .. }
-            | Event::TrialEnded { trial, .. } => *trial,
-            _ => return,
-        };
+        let Some(of) = event.trial() else { return };
         let mut under_way =
             self.searches.values_mut().filter_map(|searching| searching.last.as_mut());
         if let Some((_, campaign)) =
