@@ -93,7 +93,7 @@ impl Preset {
 }
 
 /// Options of `linerate to`, with the letters of iperf3.
-pub const OF_TO: [Setting; 16] = [
+pub const OF_TO: [Setting; 17] = [
     setting("parallel", Some('P'), &of_each([STREAMS; 5])),
     Setting {
         note: Some("Each stream, as in iperf3; K, M, G are powers of 1000, 0 is no limit"),
@@ -119,6 +119,7 @@ pub const OF_TO: [Setting; 16] = [
         note: Some("The run ends with the file, at the latest after an hour or -t"),
         ..setting(SENT_FILE, Some('F'), &[target(TCP, SENT_FILE)])
     },
+    setting("receive-size", None, &[target(TCP, "receive_size")]),
     setting("window", Some('w'), &[target(TCP, "socket_buffer"), target(UDP, "socket_buffer")]),
     setting("congestion", Some('C'), &[congestion(TCP), congestion(TCP_RR), congestion(TCP_CRR)]),
     setting("no-delay", Some('N'), &[target(TCP, "no_delay")]),

@@ -100,7 +100,12 @@ fn every_message() -> Vec<Message> {
         Message::FlowsEnded { trial, job: 0, side: Side::Active, flows: vec![flow] },
         Message::Samples { trial, block: Box::new(block) },
         Message::Incident { trial: Some(trial), incident },
-        Message::Done { trial, started_ns: vec![123_456_789_012_345_679], failed: None },
+        Message::Done {
+            trial,
+            started_ns: vec![123_456_789_012_345_679],
+            ready_ns: Some(123_456_789_012_300_000),
+            failed: None,
+        },
         Message::Abort { trial },
         Message::Tune { n: 1, request: TuneRequest::Apply(vec![window, sysctl]) },
         Message::Tuned { n: 1, states: vec![state], failed: None },

@@ -207,6 +207,30 @@ fn a_clamped_window_stays_clamped_and_no_tuning_of_the_kernel_lifts_it() {
 }
 
 #[test]
+fn a_receiving_call_takes_as_much_and_wakes_as_late_as_the_plan_says() {
+    /// Bytes that the receiver takes by one call.
+    fn a_call(passive: &EngineReport) -> u64 {
+        let counters = &flow(passive, 0).counters;
+        counters[PayloadReceived] / counters[Counter::CallsReceived].max(1)
+    }
+    let few = json!({"message_size": "1 KiB", "receive_size": "512 B"});
+    let (active, passive) = run(&few, V4);
+    assert_balanced(&active, &passive, &few);
+    assert!((1..=512).contains(&a_call(&passive)), "{} B a call", a_call(&passive));
+    // A slow source: without the low-water mark each message would wake the receiver.
+    let late = json!({
+        "message_size": "1 KiB", "no_delay": true, "source_rate": "80 Mbit/s",
+        "receive_low_water": "32 KiB",
+    });
+    let (active, passive) = run(&late, V4);
+    assert_balanced(&active, &passive, &late);
+    assert!(a_call(&passive) >= 30 << 10, "{} B a call", a_call(&passive));
+    let granted = &flow(&passive, 0).socket["receive_low_water"].granted;
+    assert_eq!(*granted, Some(json!(32 << 10)));
+    assert!(!flow(&active, 0).socket.contains_key("receive_low_water"), "it receives nothing");
+}
+
+#[test]
 fn a_congestion_control_that_does_not_exist_is_refused_with_the_remedy() {
     let params = params(json!({"congestion": "lr-none"}));
     let local = endpoint(V4);

@@ -279,13 +279,16 @@ pub fn set_pacing_rate(socket: &impl AsFd, bytes_per_second: u64) -> Result<u64,
 }
 
 /// Makes `socket` readable only when `bytes` have arrived or the stream has ended (SO_RCVLOWAT).
+/// Returns the bytes in force: the kernel grants half of the receive buffer at most.
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn set_least_readable(socket: &impl AsFd, bytes: usize) -> Result<(), SysError> {
+pub fn set_least_readable(socket: &impl AsFd, bytes: usize) -> Result<u32, SysError> {
+    let error = |cause| SysError::new("set SO_RCVLOWAT of", "a socket", cause);
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    raw::set_int(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
-        .map_err(|cause| SysError::new("set SO_RCVLOWAT of", "a socket", cause))
+    raw::set_int(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes).map_err(error)?;
+    let granted = raw::get_int(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT).map_err(error)?;
+    Ok(u32::try_from(granted).unwrap_or(0))
 }
 
 fn is_ipv6(socket: &impl AsFd) -> Result<bool, SysError> {

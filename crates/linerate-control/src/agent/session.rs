@@ -377,7 +377,12 @@ fn follow(
                     Ok(started) => *running = Some(started),
                     Err(error) => {
                         let failed = Some(format!("start a thread for the trial: {error}"));
-                        outbox.send(Message::Done { trial, started_ns: Vec::new(), failed });
+                        outbox.send(Message::Done {
+                            trial,
+                            started_ns: Vec::new(),
+                            ready_ns: None,
+                            failed,
+                        });
                     }
                 }
             }

@@ -10,9 +10,9 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -81,7 +81,8 @@ pub(super) fn run(
     // Strangers cost CPU time, so a trial reports how many came during it.
     let rejected = shared.rejected.load(Ordering::Relaxed);
     let control = shared.control().clone();
-    let trial = Trial { shared, disks, prepare, orders, outbox, control };
+    let ready = OnceLock::new();
+    let trial = Trial { shared, disks, prepare, orders, outbox, control, ready };
     // A panic of a workload must cost one trial and not the agent.
     let (started_ns, failed) = match catch_unwind(AssertUnwindSafe(|| trial.carry_out())) {
         Ok(Ok(started)) => (started, None),
@@ -96,7 +97,8 @@ pub(super) fn run(
             format!("the control port refused {turned_away} connections"),
         );
     }
-    outbox.send(Message::Done { trial: prepare.trial, started_ns, failed });
+    let ready_ns = trial.ready.get().map(|at| at.0);
+    outbox.send(Message::Done { trial: prepare.trial, started_ns, ready_ns, failed });
 }
 
 struct Trial<'a> {
@@ -107,6 +109,8 @@ struct Trial<'a> {
     outbox: &'a Outbox,
     /// Addresses of this host that its control connections use.
     control: Vec<IpAddr>,
+    /// When all workers were ready to start.
+    ready: OnceLock<Nanos>,
 }
 
 /// End of a job with its engine.
@@ -380,7 +384,7 @@ impl Trial<'_> {
             .collect();
         let earliest = running.iter().map(|job| barrier.since(job.lead)).min().unwrap_or(barrier);
         // A late start shifts the measured span, so the report must show it.
-        let late = monotonic().since(earliest).0;
+        let late = self.ready.get_or_init(monotonic).since(earliest).0;
         if late > LATE_NS {
             let message = format!(
                 "the workers were ready {:.1} ms after the start barrier",

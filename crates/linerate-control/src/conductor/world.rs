@@ -110,6 +110,11 @@ pub(super) struct World<'a> {
     looks: Vec<(u32, Option<f64>, usize)>,
     /// Trials of an earlier execution.
     recorded: Vec<TrialRecord>,
+    /// Time from the order to start until the workers of a host are ready, by number of the trial;
+    /// a millisecond in all others.
+    needs: Vec<Nanos>,
+    /// Time that host a had from the order to start until the barrier, trial by trial.
+    leads: Vec<Nanos>,
 }
 
 #[cfg(test)]
@@ -291,7 +296,7 @@ impl World<'_> {
                     self.say(
                         host,
                         Nanos(0),
-                        Message::Done { trial, started_ns: Vec::new(), failed },
+                        Message::Done { trial, started_ns: Vec::new(), ready_ns: None, failed },
                     );
                 }
                 return;
@@ -362,7 +367,7 @@ impl World<'_> {
                 self.say(
                     host,
                     Nanos(0),
-                    Message::Done { trial, started_ns: Vec::new(), failed: None },
+                    Message::Done { trial, started_ns: Vec::new(), ready_ns: None, failed: None },
                 );
             }
             _ => {}
@@ -393,7 +398,12 @@ impl World<'_> {
         self.say(host, end, Message::Samples { trial, block: Box::default() });
         // Host a starts 30 us late.
         let started_ns = vec![clock_ns + if host == 0 { 30_000 } else { 0 }];
-        self.say(host, end, Message::Done { trial, started_ns, failed: None });
+        let needed = self.needs.get(trial.0 as usize).copied().unwrap_or(Nanos::from_millis(1));
+        let ready_ns = Some(self.clock(host) + needed.0);
+        if host == 0 {
+            self.leads.push(wait);
+        }
+        self.say(host, end, Message::Done { trial, started_ns, ready_ns, failed: None });
     }
 
     fn intervals(&self, trial: TrialId, side: Side, phases: Phases) -> Vec<Interval> {

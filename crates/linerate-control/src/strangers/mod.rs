@@ -263,7 +263,7 @@ impl<R: Receptionist> Lobby<R> {
         let freed = self.readiness.remove(&socket).map_err(io::Error::other);
         let least = || set_least_readable(&socket, 1).map_err(io::Error::other);
         match freed.and_then(|()| least()) {
-            Ok(()) => self.receptionist.pass_on(&self.peeked[..read], socket),
+            Ok(_) => self.receptionist.pass_on(&self.peeked[..read], socket),
             Err(error) => self.receptionist.turned_away(peer, &error.to_string()),
         }
     }

@@ -295,6 +295,10 @@ pub enum Message {
         /// none started.
         #[serde(default)]
         started_ns: Vec<u64>,
+        /// When all workers were ready to start, on the agent's monotonic clock, ns. Absent if none
+        /// was, and of versions that did not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ready_ns: Option<u64>,
         /// Reason of a failure. Absent if the trial succeeded or was aborted on request.
         failed: Option<String>,
     },

@@ -95,9 +95,13 @@ pub(crate) enum Output {
     Finish(Box<Result<RunSummary, ControlError>>),
 }
 
-/// Time from the order to start until the earliest job starts. Covers the order's way, pinning of
-/// threads and first readings of samplers.
+/// Time from the order to start until the earliest job starts, in the first trial. Covers the
+/// order's way and pinning of threads. Later trials have what the hosts needed, and a reserve.
 const START_LEAD: Nanos = Nanos::from_millis(250);
+/// Least of that time: what a busy host may take longer than the last time.
+const LEAST_LEAD: Nanos = Nanos::from_millis(50);
+/// So many times what the hosts needed.
+const LEAD_RESERVE: u64 = 4;
 /// Longest time for estimating a host's clock: shorter than the silence by which a lost agent is
 /// recognised.
 const SYNC_PATIENCE: Nanos = Nanos::from_secs(10);
@@ -122,6 +126,10 @@ struct Active {
     offers: Vec<JobOffer>,
     /// Actual starts of the ends of measured jobs, on the conductor's clock.
     started: Vec<Nanos>,
+    /// When the hosts were ordered to start, and how long the slowest of them took until its
+    /// workers were ready.
+    ordered: Nanos,
+    needed: Option<Nanos>,
     /// Start barrier on the conductor's clock.
     barrier: Nanos,
     /// Clocks of the other ends, as sent to each end.
@@ -185,6 +193,8 @@ pub(crate) struct Conductor {
     /// Durations of all trials so far: nominal, and actual.
     spans: (Nanos, Nanos),
     trial_started: Nanos,
+    /// Time from the order to start until the earliest job starts.
+    start_lead: Nanos,
     /// Identity of the conductor's clock, if known.
     identity: Option<String>,
 }
@@ -252,6 +262,7 @@ impl Conductor {
             interrupted: 0,
             spans: (Nanos(0), Nanos(0)),
             trial_started: Nanos(0),
+            start_lead: START_LEAD,
             identity: None,
         })
     }
@@ -416,7 +427,8 @@ impl Conductor {
             Message::Incident { trial: of, incident } if of == Some(id) => {
                 self.incident(Some(host), incident.kind, printable(&incident.message));
             }
-            Message::Done { trial: of, started_ns, failed } if of == id => {
+            Message::Done { trial: of, started_ns, ready_ns, failed } if of == id => {
+                self.prepared(host, ready_ns);
                 self.done(host, &started_ns, failed, now)
             }
             // Late messages about an earlier trial, and messages of newer agents.
@@ -431,6 +443,15 @@ impl Conductor {
         ends.is_some_and(|&(active, passive)| {
             host == if side == Side::Active { active } else { passive }
         })
+    }
+
+    /// Notes how long `host` took from the order to start until its workers were ready.
+    fn prepared(&mut self, host: usize, ready_ns: Option<u64>) {
+        let ConductStage::Trial(active) = &mut self.stage else { return };
+        if let (Some(clock), Some(ready)) = (self.hosts[host].clock, ready_ns) {
+            let needed = clock.ours(ready).since(active.ordered);
+            active.needed = Some(active.needed.unwrap_or_default().max(needed));
+        }
     }
 
     fn done(&mut self, host: usize, started_ns: &[u64], failed: Option<String>, now: Now) {

@@ -9,8 +9,8 @@ use super::super::host::Presence;
 use super::legs::legs;
 use super::offers::{EndpointPlace, Refusal};
 use super::{
-    ANSWER_PATIENCE, Active, COLLECT_PATIENCE, ConductStage, Conductor, Now, Output, Phase,
-    START_LEAD, SYNC_PATIENCE,
+    ANSWER_PATIENCE, Active, COLLECT_PATIENCE, ConductStage, Conductor, LEAD_RESERVE, LEAST_LEAD,
+    Now, Output, Phase, START_LEAD, SYNC_PATIENCE,
 };
 use crate::conductor::reported::Reported;
 use crate::wire::{JobOffer, Message, Prepare, PreparedJob};
@@ -103,6 +103,8 @@ impl Conductor {
             deadline: now.mono + SYNC_PATIENCE + SYNC_PATIENCE,
             offers: Vec::new(),
             started: Vec::new(),
+            ordered: Nanos(0),
+            needed: None,
             barrier: Nanos(0),
             told: Vec::new(),
         }));
@@ -286,10 +288,13 @@ impl Conductor {
         let clocks = hosts.iter().filter_map(|&host| self.hosts[host].clock);
         // The order must arrive before the barrier even on a path as slow as the clocks were.
         let travel = Nanos(4 * clocks.map(|clock| clock.uncertainty_ns).max().unwrap_or(0));
-        let barrier = now.mono + START_LEAD + travel + lead;
+        let barrier = now.mono + self.start_lead + travel + lead;
         let end = barrier + spec.phases.loaded() + spec.phases.drain + COLLECT_PATIENCE;
         let id = spec.id;
         self.set_barrier(barrier);
+        if let ConductStage::Trial(active) = &mut self.stage {
+            active.ordered = now.mono;
+        }
         for host in hosts {
             if let Some(clock) = self.hosts[host].clock {
                 self.send(host, Message::StartAt { trial: id, clock_ns: clock.theirs(barrier) });
@@ -356,6 +361,9 @@ impl Conductor {
             });
         }
         self.record_clocks(id, &active);
+        if let Some(needed) = active.needed {
+            self.start_lead = lead_after(self.start_lead, needed);
+        }
         self.record(Event::TrialEnded { trial: id, outcome });
         self.outputs.push(Output::Flush);
         match outcome {
@@ -372,6 +380,13 @@ impl Conductor {
         self.take_turns(trial);
         self.stage = ConductStage::Resting(now.mono + self.rest_after(trial));
     }
+}
+
+/// Returns the time that the next trial has until its start, after one that had `present` and of
+/// which the hosts needed `needed`. It falls by half at most, because one fast start proves little.
+fn lead_after(present: Nanos, needed: Nanos) -> Nanos {
+    let reserved = Nanos(needed.0.saturating_mul(LEAD_RESERVE));
+    reserved.max(Nanos(present.0 / 2)).clamp(LEAST_LEAD, START_LEAD)
 }
 
 /// Returns the seed of one end of one job: SplitMix64 (Steele, Lea, Flood 2014) of the trial's

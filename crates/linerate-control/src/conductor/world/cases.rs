@@ -63,6 +63,21 @@ fn agents_report_counts_often_unless_their_reports_share_the_measured_path() {
 }
 
 #[test]
+fn a_trial_has_the_time_until_its_start_that_the_hosts_needed_in_the_one_before() {
+    let leads = |needs: &[u64]| {
+        let mut world = World::new();
+        world.needs = needs.iter().copied().map(Nanos::from_millis).collect();
+        // Fractions of a millisecond are for the way of the order.
+        run_three(world).leads.iter().map(|lead| lead.0 / 1_000_000).collect::<Vec<_>>()
+    };
+    assert_eq!(leads(&[]), [250, 125, 62]);
+    // Ready in 40 ms: four times that is kept.
+    assert_eq!(leads(&[40, 40]), [250, 160, 160]);
+    // A host that was suddenly slow has the most again.
+    assert_eq!(leads(&[1, 90]), [250, 125, 250]);
+}
+
+#[test]
 fn the_offset_of_each_clock_is_found_and_the_skew_between_the_ends_with_it() {
     let world = run_three(World::new());
     let offsets: Vec<(i64, u64)> = world

@@ -20,6 +20,8 @@ use crate::{LoadError, Tally};
 const TURN_BYTES: u64 = 64 << 10;
 /// Most sending calls of one turn.
 const TURN_CALLS: u64 = 32;
+/// Bytes that one call takes of what a connection that only sends has received.
+const REST_BYTES: usize = 64 << 10;
 /// Most receiving calls of one turn.
 const RECEIVE_CALLS: u32 = 8;
 
@@ -66,17 +68,17 @@ impl Flow {
         payload: &Arc<Region>,
         source: &Source,
     ) -> Result<Self, LoadError> {
-        let values = options::granted(&socket, params)?;
+        let values = options::granted(&socket, params, role.receives)?;
         let sender =
             role.sends.then(|| Sender::new(&socket, params, payload, source)).transpose()?;
-        let receiver = role.receives.then(|| Receiver::new(&socket, params.receive)).transpose()?;
+        let receiver = role.receives.then(|| Receiver::new(&socket, params)).transpose()?;
         let mut modes =
             BTreeMap::from([("wait".to_owned(), params.placement.wait.name().to_owned())]);
         if role.sends {
             modes.insert("send".to_owned(), params.send_name());
         }
         if role.receives {
-            modes.insert("receive".to_owned(), params.receive_name().to_owned());
+            modes.insert("receive".to_owned(), params.receive_name());
         }
         Ok(Self {
             number,
@@ -169,7 +171,7 @@ impl Flow {
     }
 
     fn receive(&mut self, turn: &mut Turn, buffer: &mut Region, tally: &mut Tally) {
-        let mut none = Receiver::Discard;
+        let mut none = Receiver::Discard(REST_BYTES);
         let receiver = self.receiver.as_mut().unwrap_or(&mut none);
         let (mut bytes, mut mapped, mut calls, mut errors) = (0, 0, 0, 0);
         while calls < RECEIVE_CALLS {

@@ -44,15 +44,22 @@ pub(super) fn need_own_listener(params: &StreamParams) -> bool {
     params.window_clamp.is_some() || params.options.need_own_listener()
 }
 
-/// Sets the options of a connection, and returns those in force.
+/// Sets the options of a connection, and returns those in force; `receives` is true if this end
+/// takes payload from it.
 pub(super) fn granted(
     socket: &Socket,
     params: &StreamParams,
+    receives: bool,
 ) -> Result<BTreeMap<String, SocketValue>, LoadError> {
     let mut values = params.options.granted(socket)?;
     if let Some(clamp) = params.window_clamp {
         let granted = tcp::window_clamp(socket).ok().map(Value::from);
         values.insert("window_clamp".to_owned(), value(Some(clamp.0.into()), granted));
+    }
+    if let Some(bytes) = params.receive_low_water.filter(|_| receives) {
+        let granted = socket::set_least_readable(socket, bytes.0 as usize)?;
+        let low_water = value(Some(bytes.0.into()), Some(granted.into()));
+        values.insert("receive_low_water".to_owned(), low_water);
     }
     if let Some(rate) = params.pacing_rate {
         let bytes_per_second = (rate.0 / BITS_PER_BYTE) as u64;

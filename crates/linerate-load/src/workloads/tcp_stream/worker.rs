@@ -16,7 +16,6 @@ use socket2::Socket;
 use super::flow::Flow;
 use super::pace::Pace;
 use super::params::{ReceiveMode, StreamParams};
-use super::receiver::COPY_BYTES;
 use super::sender::Source;
 use crate::workloads::placement::Waiting;
 use crate::workloads::socket_options;
@@ -88,7 +87,7 @@ impl StreamWorker {
             flows,
             ready,
             wait,
-            buffer: Region::new(COPY_BYTES)?,
+            buffer: Region::new(params.receive_bytes())?,
             n_ended: 0,
             pace,
             ends_early: params.ends_early(),
