@@ -12,7 +12,7 @@ use super::outputs::{self, Reading, Unit};
 use super::processor::Usage;
 use super::sandbox::{Medium, Sandbox};
 use super::scratch::Killed;
-use Generator::{Iperf, Iperf3, Linerate, Nuttcp, Sockperf};
+use Generator::{Iperf, Iperf3, Linerate, Netperf, Nuttcp, Sockperf};
 
 /// Kind of work, for every generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,10 @@ pub(super) enum Generator {
     Nuttcp,
     Iperf,
     Sockperf,
+    /// With its usual size of a receiving call, or that of a message.
+    Netperf {
+        in_messages: bool,
+    },
 }
 
 /// One run of one generator.
@@ -63,6 +67,8 @@ pub(super) struct Bench {
     pub(super) end: PathBuf,
     /// A folder for what is printed.
     pub(super) folder: PathBuf,
+    /// Folder with peers that are used instead of those of the system.
+    pub(super) peers: Option<PathBuf>,
     runs: u16,
 }
 
@@ -98,13 +104,14 @@ impl Generator {
             Self::Nuttcp => "nuttcp",
             Self::Iperf => "iperf",
             Self::Sockperf => "sockperf",
+            Self::Netperf { .. } => "netperf",
         }
     }
 }
 
 impl Bench {
     pub(super) fn new(sandbox: Sandbox, end: PathBuf, folder: PathBuf) -> Self {
-        Self { sandbox, end, folder, runs: 0 }
+        Self { sandbox, end, folder, peers: None, runs: 0 }
     }
 
     /// Runs `generator` once.
@@ -128,8 +135,18 @@ impl Bench {
             (Iperf, Work::Stream { streams, .. }) => outputs::iperf(&passive, streams),
             (Iperf, _) => bail!("iperf runs streams only"),
             (Sockperf, _) => outputs::sockperf(&active),
+            (Netperf { .. }, _) => outputs::netperf(&active, unit),
         }?;
         Ok(Outcome { reading, cpu: used.children, soft_interrupts: used.soft_interrupts })
+    }
+
+    /// Returns the program of a generator.
+    fn program(&self, name: &str) -> PathBuf {
+        if name == "linerate" {
+            return self.end.clone();
+        }
+        let own = self.peers.as_ref().map(|folder| folder.join(name));
+        own.filter(|program| program.exists()).unwrap_or_else(|| PathBuf::from(name))
     }
 
     /// Starts the passive end, waits until it listens, runs the active end, and returns what both
@@ -143,16 +160,17 @@ impl Bench {
     ) -> anyhow::Result<(String, String)> {
         let name = generator.name();
         let offer = self.folder.join("offer");
-        let program: &Path = if name == "linerate" { &self.end } else { Path::new(name) };
+        let program = self.program(name);
+        let server = if name == "netperf" { self.program("netserver") } else { program.clone() };
         let (to_passive, to_active) = arguments(generator, work, place, port, &offer);
-        let mut passive = self.sandbox.passive(place.medium, program, place.core);
+        let mut passive = self.sandbox.passive(place.medium, &server, place.core);
         let mut passive =
             Running::start(passive.args(to_passive), name, self.folder.join("passive"))?;
         // linerate's passive end writes the offer file, which its active end waits for.
         if name != "linerate" {
             passive.await_port(port, matches!(work, Work::Requests { tcp: false, .. }))?;
         }
-        let mut active = self.sandbox.active(program, place.core);
+        let mut active = self.sandbox.active(&program, place.core);
         let mut active = Running::start(active.args(to_active), name, self.folder.join("active"))?;
         let patience = END_PATIENCE + Duration::from_secs(place.seconds.into());
         ensure!(
@@ -161,7 +179,9 @@ impl Bench {
             active.said()
         );
         // These servers never end by themselves.
-        if matches!(generator, Iperf | Sockperf) || !passive.ended_within(SERVER_PATIENCE)? {
+        if matches!(generator, Iperf | Sockperf | Netperf { .. })
+            || !passive.ended_within(SERVER_PATIENCE)?
+        {
             // Asked to end, a server still prints its figures.
             passive.terminate()?;
         }
@@ -238,6 +258,22 @@ fn arguments(
                 [if tcp { "--tcp" } else { "" }, if spin { "--nonblocked" } else { "" }].join(" ");
             let at = format!("{how} -i {address} -p {port}");
             (format!("sr {at}"), format!("pp {at} -t {seconds} --msg-size {SOCKPERF_BYTES}"))
+        }
+        (Netperf { in_messages }, _) => {
+            let (test, how) = match work {
+                Work::Stream { message, .. } => {
+                    let pieces = if *in_messages { format!("-M {message}") } else { String::new() };
+                    let prints = "-o THROUGHPUT,REMOTE_BYTES_RECVD";
+                    ("TCP_STREAM", format!("-m {message} {pieces} -K cubic {prints}"))
+                }
+                Work::Datagrams { size } => ("UDP_STREAM", format!("-m {size}")),
+                Work::Requests { tcp, .. } => {
+                    (if tcp { "TCP_RR" } else { "UDP_RR" }, "-r 1,1 -o TRANSACTION_RATE".into())
+                }
+            };
+            let at = format!("-4 -H {address} -p {port}");
+            // Kept in the foreground; it serves until it is told to end.
+            (format!("-D -4 -p {port}"), format!("{at} -t {test} -l {seconds} -P 0 -- {how}"))
         }
     };
     // No argument contains a blank.
@@ -366,6 +402,14 @@ mod tests {
             ["-s -1 -J -p 10010", "-c 10.99.0.2 -p 10010 -t 2 -J -l 1460 -P 4 -C cubic"]
         );
         assert_eq!(ask(&Nuttcp, stream)[1], "-P 10010 -p 10011 -T2 -l1460 -N4 -fparse 10.99.0.2");
+        assert_eq!(
+            ask(&Netperf { in_messages: true }, stream),
+            [
+                "-D -4 -p 10010",
+                "-4 -H 10.99.0.2 -p 10010 -t TCP_STREAM -l 2 -P 0 -- -m 1460 -M 1460 -K cubic -o \
+                    THROUGHPUT,REMOTE_BYTES_RECVD"
+            ]
+        );
         assert_eq!(ask(&Iperf, stream)[1], "-c 10.99.0.2 -p 10010 -t 2 -l 1460 -P 4 -Z cubic");
         let requests = Work::Requests { tcp: true, spin: true };
         assert_eq!(ask(&Sockperf, requests)[0], "sr --tcp --nonblocked -i 10.99.0.2 -p 10010");

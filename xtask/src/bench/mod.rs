@@ -82,9 +82,17 @@ struct Options {
     /// File of the table
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Folder with iperf3, netperf and netserver, in place of Debian's iperf3 and no netperf
+    #[arg(long)]
+    peers: Option<PathBuf>,
 }
 
 impl Options {
+    fn rows(&self) -> Vec<Row> {
+        let has_netperf = self.peers.as_ref().is_some_and(|folder| folder.join("netperf").exists());
+        rows::rows(self.scope(), has_netperf)
+    }
+
     fn scope(&self) -> Scope {
         if self.quick { Scope::Quick } else { Scope::Full }
     }
@@ -127,10 +135,8 @@ fn run_peers(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     options::provide(tools::FOR_BENCH)?;
     let wanted = |family: &str| options.only.as_deref().is_none_or(|only| only == family);
     let named = |row: &Row| options.only.as_deref().is_some_and(|only| row.name().contains(only));
-    let rows: Vec<Row> = rows::rows(options.scope())
-        .into_iter()
-        .filter(|row| wanted(row.family) || named(row))
-        .collect();
+    let rows: Vec<Row> =
+        options.rows().into_iter().filter(|row| wanted(row.family) || named(row)).collect();
     // Compiling must not run beside a measurement.
     if wanted("own") {
         own::prepare(root)?;
@@ -141,6 +147,7 @@ fn run_peers(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         let end = own::build(root, "linerate-load", &["--example", "end"])?;
         let scratch = Scratch::new("bench")?;
         let mut bench = Bench::new(Sandbox::new()?, end, scratch.path().to_owned());
+        bench.peers.clone_from(&options.peers);
         results = measure(&mut bench, rows, &options, &mut notes)?;
         held = hold(&mut bench, &results, &options, &mut notes);
     }
@@ -161,7 +168,7 @@ fn run_peers(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
 
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
     let options: Options = options::parsed("peers", arguments)?;
-    let rows = rows::rows(options.scope());
+    let rows = options.rows();
     let is_row =
         |only: &str| rows.iter().any(|row| row.family == only || row.name().contains(only));
     let only = options.only.as_deref();

@@ -129,6 +129,19 @@ pub(super) fn iperf(server: &str, streams: u32) -> anyhow::Result<Reading> {
     Ok(reading)
 }
 
+/// netperf's line of figures: a rate and for streams the bytes received.
+pub(super) fn netperf(client: &str, unit: Unit) -> anyhow::Result<Reading> {
+    let line = client.lines().next_back().unwrap_or_default();
+    let figures: Vec<f64> = line.split(',').filter_map(|word| word.trim().parse().ok()).collect();
+    match (unit, figures.as_slice()) {
+        (Unit::Bits, [rate, bytes]) => {
+            Ok(Reading { rate: rate * MEGA, bytes: *bytes, ..Reading::default() })
+        }
+        (Unit::Transactions, [rate]) => Ok(Reading { rate: *rate, ..Reading::default() }),
+        _ => Err(anyhow!("netperf: no figures in {client:?}")),
+    }
+}
+
 /// sockperf's text; its latencies are half a round trip.
 pub(super) fn sockperf(client: &str) -> anyhow::Result<Reading> {
     let valid = client
@@ -268,6 +281,17 @@ mod tests {
                     .collect::<Vec<_>>(),
             )
         });
+    }
+
+    #[test]
+    fn netperf_is_read_by_its_selected_figures() {
+        let stream = netperf("4741.75,593873449\n", Unit::Bits).expect("as printed");
+        assert!(close(stream.rate, 4.741_75e9) && close(stream.bytes, 593_873_449.0), "{stream:?}");
+        assert!(close(
+            netperf("37511.248\n", Unit::Transactions).expect("a rate").rate,
+            37_511.248
+        ));
+        assert!(netperf("establish control: are you sure\n", Unit::Bits).is_err());
     }
 
     #[test]

@@ -54,8 +54,8 @@ const MESSAGES: [u32; 6] = [64, 1460, 8 * KIB, 64 * KIB, 128 * KIB, 1024 * KIB];
 const QUICK_MESSAGES: [u32; 3] = [64, 1460, 128 * KIB];
 const BATCHED: &str = "send=batch receive=discard";
 
-/// Every row of `scope`.
-pub(super) fn rows(scope: Scope) -> Vec<Row> {
+/// Every row of `scope`; `netperf` is true where that is there.
+pub(super) fn rows(scope: Scope, netperf: bool) -> Vec<Row> {
     let mut rows = Vec::new();
     let (messages, streams): (&[u32], &[u32]) = match scope {
         Scope::Full => (&MESSAGES, &[1, 4]),
@@ -80,7 +80,33 @@ pub(super) fn rows(scope: Scope) -> Vec<Row> {
             rows.push(requests(tcp, spin, false));
         }
     }
+    if netperf {
+        for &message in messages {
+            rows.push(in_messages(message));
+        }
+        for row in &mut rows {
+            let usual = Generator::Netperf { in_messages: false };
+            match row.work {
+                Work::Stream { streams: 1, .. } => row.contestants.extend(peers(&[usual], ONE)),
+                Work::Requests { spin: false, .. } => {
+                    row.contestants.extend(peers(&[usual], "1 byte"));
+                }
+                _ => {}
+            }
+        }
+    }
     rows
+}
+
+/// Returns the row of one core between two namespaces, where it matters how the receiver takes
+/// messages: by calls that take many, it waits for each segment.
+fn in_messages(message: u32) -> Row {
+    const PIECES: &str = "one send a message, received message by message";
+    let mut row = stream(Medium::Veth, true, message, 1, false);
+    let taken = format!("receive_size={message}B");
+    row.contestants.push(ours(&taken, PIECES, &[(Measure::Rate, 1.0, Some("netperf"))]));
+    row.contestants.extend(peers(&[Generator::Netperf { in_messages: true }], PIECES));
+    row
 }
 
 fn ours(
@@ -101,8 +127,10 @@ fn peers(generators: &[Generator], mode: &'static str) -> impl Iterator<Item = C
     })
 }
 
+/// Work of one connection, as every generator does it unless it is asked otherwise.
+const ONE: &str = "one send a message, copy";
+
 fn stream(medium: Medium, pinned: bool, message: u32, streams: u32, fastest: bool) -> Row {
-    const ONE: &str = "one send a message, copy";
     let mut equal = vec![(Measure::Rate, 1.0, None)];
     // At this size the copy dominates, so efficiency is what differs.
     if message == 128 * KIB {
@@ -219,7 +247,7 @@ mod tests {
     #[test]
     fn every_row_has_a_target_and_a_peer_and_its_own_name() {
         for scope in [Scope::Full, Scope::Quick] {
-            let rows = rows(scope);
+            let rows = rows(scope, true);
             let mut names: Vec<String> = rows.iter().map(Row::name).collect();
             for row in &rows {
                 assert!(!row.contestants[0].targets.is_empty(), "{}", row.name());

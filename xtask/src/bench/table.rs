@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_round_by_round_against_the_best_peer() {
-        let row = rows(Scope::Quick)
+        let row = rows(Scope::Quick, false)
             .into_iter()
             .find(|row| !row.pinned && row.contestants.len() == 4)
             .expect("a plain row");
