@@ -27,5 +27,9 @@ pub(crate) fn run(args: &ReportArgs, global: Global) -> Outcome {
     } else {
         files.iter().for_each(|file| println!("report {}", file.display()));
     }
-    Ok(conclusion::exit_of(&study))
+    let exit = conclusion::exit_of(&study);
+    // The process ends here. To give back a long campaign piece by piece would take it longer than
+    // the kernel.
+    std::mem::forget((campaign, study, report));
+    Ok(exit)
 }
