@@ -103,7 +103,7 @@ fn every_message() -> Vec<Message> {
         Message::Done {
             trial,
             started_ns: vec![123_456_789_012_345_679],
-            ready_ns: Some(123_456_789_012_300_000),
+            ready_ns: None,
             failed: None,
         },
         Message::Abort { trial },
@@ -239,6 +239,18 @@ fn long_readings_travel_in_pieces_and_lose_nothing() {
         }
     }
     assert!(whole == block);
+}
+
+#[test]
+fn an_agent_says_when_it_was_ready_and_an_older_one_need_not() {
+    let done =
+        |ready_ns| Message::Done { trial: TrialId(1), started_ns: vec![7], ready_ns, failed: None };
+    for (ready_ns, is_said) in [(Some(123_456_789_012_300_000), true), (None, false)] {
+        let frame = encode(&done(ready_ns)).unwrap();
+        let text = String::from_utf8_lossy(&frame);
+        assert_eq!(text.contains("ready_ns"), is_said, "{text}");
+        assert_eq!(decode(&frame).unwrap(), Some((done(ready_ns), frame.len())));
+    }
 }
 
 #[test]

@@ -168,7 +168,9 @@ impl Bench {
             Running::start(passive.args(to_passive), name, self.folder.join("passive"))?;
         // linerate's passive end writes the offer file, which its active end waits for.
         if name != "linerate" {
-            passive.await_port(port, matches!(work, Work::Requests { tcp: false, .. }))?;
+            // netperf's ends meet over TCP, whatever they send.
+            let is_udp = matches!(work, Work::Requests { tcp: false, .. }) && name != "netperf";
+            passive.await_port(port, is_udp)?;
         }
         let mut active = self.sandbox.active(&program, place.core);
         let mut active = Running::start(active.args(to_active), name, self.folder.join("active"))?;
@@ -272,8 +274,9 @@ fn arguments(
                 }
             };
             let at = format!("-4 -H {address} -p {port}");
-            // Kept in the foreground; it serves until it is told to end.
-            (format!("-D -4 -p {port}"), format!("{at} -t {test} -l {seconds} -P 0 -- {how}"))
+            // In the foreground and by one process, whose CPU time counts; it serves until it is told
+            // to end.
+            (format!("-D -f -4 -p {port}"), format!("{at} -t {test} -l {seconds} -P 0 -- {how}"))
         }
     };
     // No argument contains a blank.
@@ -405,7 +408,7 @@ mod tests {
         assert_eq!(
             ask(&Netperf { in_messages: true }, stream),
             [
-                "-D -4 -p 10010",
+                "-D -f -4 -p 10010",
                 "-4 -H 10.99.0.2 -p 10010 -t TCP_STREAM -l 2 -P 0 -- -m 1460 -M 1460 -K cubic -o \
                     THROUGHPUT,REMOTE_BYTES_RECVD"
             ]
