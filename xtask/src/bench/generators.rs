@@ -274,8 +274,7 @@ fn arguments(
                 }
             };
             let at = format!("-4 -H {address} -p {port}");
-            // In the foreground and by one process, whose CPU time counts; it serves until it is told
-            // to end.
+            // In the foreground and by one process, whose CPU time counts, until it is told to end.
             (format!("-D -f -4 -p {port}"), format!("{at} -t {test} -l {seconds} -P 0 -- {how}"))
         }
     };
