@@ -132,6 +132,12 @@ const NAMED: [(&str, DistributionOf); 11] = [
     ("arrivals", |i| &i.arrivals),
 ];
 
+/// Memory for a counter of an interval that is not zero: its list may have room for twice as many.
+const COUNTER_BYTES: usize = 2 * size_of::<u64>();
+/// Memory for a distribution of an interval that is not empty, besides its buckets: it may be the
+/// first of its group.
+const DISTRIBUTION_BYTES: usize = size_of::<Carried>();
+
 /// The reverse of [`encode_intervals`].
 pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Interval>, BlobError> {
     let body = unpack(blob, budget)?;
@@ -172,6 +178,7 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
         }
         // A counter of a later version is skipped.
         if let Some(&counter) = Counter::ALL.iter().find(|counter| counter.name() == name) {
+            budget.take(n_intervals, COUNTER_BYTES)?;
             intervals
                 .iter_mut()
                 .zip(values)
@@ -257,6 +264,7 @@ fn decode_distributions(
     }
     let lost = reader.column(n_intervals)?;
     let n_buckets = reader.column(n_intervals)?;
+    budget.take(n_intervals, DISTRIBUTION_BYTES)?;
     let mut distributions = Vec::with_capacity(n_intervals);
     for (lost, n_buckets) in lost.into_iter().zip(n_buckets) {
         let values =

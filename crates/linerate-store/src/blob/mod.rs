@@ -137,6 +137,18 @@ mod tests {
     }
 
     #[test]
+    fn a_small_file_cannot_ask_for_much_memory_by_many_counters() {
+        let full = |counters: &[Counter]| {
+            let mut interval = Interval::default();
+            counters.iter().for_each(|counter| interval.counters[*counter] = 1);
+            let blob = encode_intervals(&vec![&interval; MAX_INTERVALS]);
+            decode_intervals(&blob, &Budget::of_file(blob.len() as u64)).map(|read| read.len())
+        };
+        assert_eq!(full(&[Counter::Steps]), Ok(MAX_INTERVALS));
+        assert!(matches!(full(Counter::ALL), Err(BlobError::TooMuch { .. })));
+    }
+
+    #[test]
     fn a_blob_cut_anywhere_is_an_error() {
         let intervals = hundred_intervals();
         let blob = encode_intervals(&intervals.iter().collect::<Vec<_>>());
