@@ -191,6 +191,8 @@ pub(crate) struct Fold<'a> {
     pub(crate) n_records: u64,
     /// Records that wait to be decoded.
     waiting: Vec<(Label, Vec<u8>)>,
+    /// Bytes of their bodies.
+    waiting_bytes: usize,
     /// What each decoding thread knows from before.
     known: Vec<KnownSeries>,
     /// Campaign and trial of the record before.
@@ -209,6 +211,7 @@ impl<'a> Fold<'a> {
             damage: Vec::new(),
             n_records: 0,
             waiting: Vec::new(),
+            waiting_bytes: 0,
             known: std::iter::repeat_with(KnownSeries::default).take(n_threads()).collect(),
             last: None,
             unsettled: false,
@@ -287,12 +290,15 @@ impl<'a> Fold<'a> {
             return Ok(());
         }
         self.waiting.push((label, body.to_vec()));
-        if self.waiting.len() < BATCH { Ok(()) } else { self.settle() }
+        self.waiting_bytes += body.len();
+        let is_full = self.waiting.len() >= BATCH || self.waiting_bytes >= BATCH_BYTES;
+        if is_full { self.settle() } else { Ok(()) }
     }
 
     /// Takes in the records that wait: they are decoded on all CPUs and applied in their order.
     fn settle(&mut self) -> Result<(), StoreError> {
         let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
         let decoded = decode(&waiting, &self.ledger.budget, &mut self.known);
         for ((label, _), decoded) in waiting.iter().zip(decoded) {
             match decoded {
@@ -349,8 +355,9 @@ impl<'a> Fold<'a> {
     }
 }
 
-/// Records that are decoded together.
+/// Records that are decoded together, and bytes of their bodies.
 const BATCH: usize = 512;
+const BATCH_BYTES: usize = 16 << 20;
 /// Fewer records are not worth a thread.
 const LEAST_SHARE: usize = 32;
 /// More threads would wait for the one that reads the file and checks its digests.
