@@ -5,7 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use linerate_model::{Counter, Event, Nanos, Recorder, TestbedKind, TrialId, TrialOutcome};
+use linerate_model::{
+    Counter, Event, Interval, Nanos, Recorder, Side, TestbedKind, TrialId, TrialOutcome,
+};
 use linerate_store::{CampaignSummary, Ledger, StoreError, Which, examine};
 use proptest::prelude::*;
 
@@ -77,6 +79,33 @@ fn a_campaign_is_loaded_as_it_was_recorded() {
     };
     assert_eq!(ledger.campaigns().expect("it is whole"), [summary]);
     assert_eq!(completed(&ledger, &expected.header.id), [TrialId(1)]);
+}
+
+#[test]
+fn a_long_campaign_is_loaded_as_it_was_recorded() {
+    // More records than are decoded together, and trials that are run in another order than they
+    // are numbered.
+    const TRIALS: u32 = 300;
+    let order = || (0..TRIALS).map(|n| n * 7 % TRIALS);
+    let trials = order().map(|number| spec(number, 1, f64::from(number))).collect();
+    let mut events =
+        vec![Event::CampaignStarted(Box::new(header("long"))), Event::Planned { trials }];
+    let run = |number: u32| {
+        let (trial, end) = (TrialId(number), Nanos(u64::from(number) + 1));
+        let mut interval = Interval { end, ..Interval::default() };
+        interval.counters[Counter::PayloadSent] = u64::from(number);
+        [
+            Event::TrialStarted { trial, at: end },
+            Event::Intervals { trial, job: 0, side: Side::Active, intervals: vec![interval] },
+            Event::TrialEnded { trial, outcome: TrialOutcome::Completed },
+        ]
+    };
+    events.extend(order().flat_map(run));
+    let directory = directory();
+    let path = directory.path().join("long.ledger");
+    record(&mut Ledger::create(&path).expect("it is new"), &events);
+    let ledger = Ledger::open_read_only(&path).expect("it is sound");
+    assert!(ledger.load(Which::Latest).expect("it is whole") == fold(&events));
 }
 
 #[test]
