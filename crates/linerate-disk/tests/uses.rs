@@ -1,11 +1,11 @@
 //! Devices in use, claims and their end, on real loop devices: what linerate refuses, and what the
 //! kernel then refuses to others.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_disk::{
     CLAIM_BYTES, DiskError, Disks, Permission, Refusal, Synchrony, Use, Writable, claim, inspect,
@@ -209,15 +209,26 @@ fn a_writer_must_pass_every_check() {
     assert_eq!(target.range(), MIB..15 * MIB, "its edges are left alone");
 }
 
+/// Opens `device` for itself alone, once the list of another test has let it go.
+fn hold(device: &Path) -> File {
+    let excl = i32::try_from(rustix::fs::OFlags::EXCL.bits()).expect("a small number");
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match OpenOptions::new().read(true).custom_flags(excl).open(device) {
+            Ok(held) => return held,
+            Err(error) => assert!(Instant::now() < deadline, "it is not free: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn a_device_that_a_list_of_disks_holds_for_a_moment_is_not_in_use() {
     let Some(device) = Loop::blank("moment", 16 * MIB) else { return };
     let (path, serial) = (&device.device, device.serial());
     claim(path, &serial).expect("blank and free");
-    let excl = i32::try_from(rustix::fs::OFlags::EXCL.bits()).expect("a small number");
-    let hold = || OpenOptions::new().read(true).custom_flags(excl).open(path).expect("it is free");
     let open = || Disks::new(Writable::Claimed).open(path, write_permission(&serial));
-    let held = hold();
+    let held = hold(path);
     assert_eq!(reasons(open()), [Busy]);
     std::thread::scope(|scope| {
         scope.spawn(move || {
