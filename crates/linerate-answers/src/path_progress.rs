@@ -21,11 +21,31 @@ pub struct PathProgress<'a> {
     complete: Vec<LiveLine>,
 }
 
-/// Something to print: the name of an event, its data, and its text for a person.
+/// Kind of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathEventKind {
+    /// The header.
+    Start,
+    /// A line.
+    Interval,
+}
+
+impl PathEventKind {
+    /// Returns the name of the event in a stream of them.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Interval => "interval",
+        }
+    }
+}
+
+/// Something to print: an event, its data, and its text for a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathEvent {
-    /// `start` or `interval`.
-    pub name: &'static str,
+    /// Its kind.
+    pub kind: PathEventKind,
     /// Data of the event.
     pub data: Value,
     /// Text with its line breaks.
@@ -84,7 +104,7 @@ impl<'a> PathProgress<'a> {
         self.table.set_ceiling(ceiling);
         let [from, to, ..] = &self.ground.testbed.endpoints[..] else { return Vec::new() };
         vec![PathEvent {
-            name: "start",
+            kind: PathEventKind::Start,
             data: path::start([from, to], trial, ceiling),
             text: header([from, to], &self.hosts, &self.asked).text(),
         }]
@@ -92,7 +112,7 @@ impl<'a> PathProgress<'a> {
 
     fn lines(&mut self, lines: Vec<LiveLine>) -> Vec<PathEvent> {
         let events = lines.iter().map(|line| PathEvent {
-            name: "interval",
+            kind: PathEventKind::Interval,
             data: path::line(line),
             text: self.table.line(line),
         });

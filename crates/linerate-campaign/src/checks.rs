@@ -120,7 +120,7 @@ fn read_fitting(
 pub struct ForHosts {
     /// The plan; `None` if the step is left out.
     pub plan: Option<(PlanText, Plan)>,
-    /// What is missing.
+    /// Note on the sweeps or the step that are left out, for a person.
     pub note: Option<String>,
 }
 

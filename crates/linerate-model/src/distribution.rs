@@ -205,10 +205,13 @@ fn merged(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
 macro_rules! named_distributions {
     ($of:ident, $n:literal: $($field:ident $name:literal,)*) => {
         impl Emptiable for $of {
-            const EMPTY: &'static Self = &Self { $($field: Distribution::NOTHING,)* };
+            const EMPTY: &'static Self = &Self::NOTHING;
         }
 
         impl $of {
+            /// Of no operation.
+            pub const NOTHING: Self = Self { $($field: Distribution::NOTHING,)* };
+
             /// Adds `more`'s operations.
             pub fn merge(&mut self, more: &Self) {
                 $(self.$field.merge(&more.$field);)*

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Carried, Counter};
+use crate::{Carried, Counter, Emptiable};
 
 /// Operations that are accounted for and timed apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +62,7 @@ pub struct CarriedApart {
     pub trims: Carried,
 }
 
-impl CarriedApart {
-    /// Returns true if nothing was recorded.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        [&self.writes, &self.flushes, &self.trims].into_iter().all(Carried::is_empty)
-    }
+impl Emptiable for CarriedApart {
+    const EMPTY: &'static Self =
+        &Self { writes: Carried::NOTHING, flushes: Carried::NOTHING, trims: Carried::NOTHING };
 }

@@ -87,7 +87,7 @@ mod tests {
         part.buckets.push((7, 2));
         assert_eq!((part.count(), part.is_empty()), (2, false));
         part.buckets.clear();
-        // It was made and emptied again: nobody can tell.
+        // It was made and emptied again, and is equal to one that was never made.
         assert_eq!(part, Rare::default());
         assert!(part.is_empty());
     }

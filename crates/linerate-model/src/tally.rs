@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::{
-    Carried, CarriedApart, Distribution, Emptiable, Nanos, OperationKind, ProbeRecord, Rare,
-    Stages, TcpState, Variation,
+    Carried, CarriedApart, Distribution, Nanos, OperationKind, ProbeRecord, Rare, Stages, TcpState,
+    Variation,
 };
 
 macro_rules! counters {
@@ -337,9 +337,9 @@ pub struct Interval {
     /// [`OperationKind::Request`].
     #[serde(default, skip_serializing_if = "Rare::is_empty")]
     pub carried: Rare<Carried>,
-    /// The same of other kinds; `None` if there were none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub carried_apart: Option<Box<CarriedApart>>,
+    /// The same of other kinds.
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub carried_apart: Rare<CarriedApart>,
     /// Datagrams and frames that this worker sent, by the interval in which they were to depart:
     /// its start, nanoseconds since the start barrier, and how many. Absent of versions that did
     /// not count them.
@@ -358,14 +358,11 @@ impl Interval {
     /// Returns the counts of operations of `kind` that were carried into it.
     #[must_use]
     pub fn carried_of(&self, kind: OperationKind) -> &Carried {
-        let apart = |of: fn(&CarriedApart) -> &Carried| {
-            self.carried_apart.as_deref().map_or(Carried::EMPTY, of)
-        };
         match kind {
             OperationKind::Request => &self.carried,
-            OperationKind::Write => apart(|of| &of.writes),
-            OperationKind::Flush => apart(|of| &of.flushes),
-            OperationKind::Trim => apart(|of| &of.trims),
+            OperationKind::Write => &self.carried_apart.writes,
+            OperationKind::Flush => &self.carried_apart.flushes,
+            OperationKind::Trim => &self.carried_apart.trims,
         }
     }
 
@@ -373,9 +370,9 @@ impl Interval {
     pub fn carried_of_mut(&mut self, kind: OperationKind) -> &mut Carried {
         match kind {
             OperationKind::Request => &mut self.carried,
-            OperationKind::Write => &mut self.carried_apart.get_or_insert_default().writes,
-            OperationKind::Flush => &mut self.carried_apart.get_or_insert_default().flushes,
-            OperationKind::Trim => &mut self.carried_apart.get_or_insert_default().trims,
+            OperationKind::Write => &mut self.carried_apart.writes,
+            OperationKind::Flush => &mut self.carried_apart.flushes,
+            OperationKind::Trim => &mut self.carried_apart.trims,
         }
     }
 

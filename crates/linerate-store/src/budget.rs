@@ -10,7 +10,7 @@ use crate::BlobError;
 
 /// Memory that any ledger may ask for.
 const BASE_BYTES: u64 = 48 << 20;
-/// Further bytes of memory for each byte of the file. Recorded intervals take 10 to 50.
+/// Further bytes of memory for each byte of the file. Recorded campaigns take 8 to 50.
 const BYTES_A_BYTE: u64 = 96;
 
 /// Steps of SQLite's virtual machine between two looks at the budget.

@@ -8,7 +8,7 @@
 //! | `safe_text` | text whose control characters are shown, not obeyed |
 //!
 //! A command gives its wishes and its ways to print as a [`Console`]. This crate does *not* print
-//! lines itself, read a command line, or touch a measurement: a terminal that stands still delays
+//! lines itself, read a command line, or touch a measurement: a terminal that is stopped delays
 //! none.
 
 #![forbid(unsafe_code)]

@@ -268,13 +268,14 @@ fn arguments(
                     let prints = "-o THROUGHPUT,REMOTE_BYTES_RECVD";
                     ("TCP_STREAM", format!("-m {message} {pieces} -K cubic {prints}"))
                 }
-                Work::Datagrams { size } => ("UDP_STREAM", format!("-m {size}")),
+                // No row asks it for datagrams.
+                Work::Datagrams { .. } => ("UDP_STREAM", String::new()),
                 Work::Requests { tcp, .. } => {
                     (if tcp { "TCP_RR" } else { "UDP_RR" }, "-r 1,1 -o TRANSACTION_RATE".into())
                 }
             };
             let at = format!("-4 -H {address} -p {port}");
-            // In the foreground and by one process, whose CPU time counts, until it is told to end.
+            // In the foreground and by one process, so that its CPU time counts.
             (format!("-D -f -4 -p {port}"), format!("{at} -t {test} -l {seconds} -P 0 -- {how}"))
         }
     };

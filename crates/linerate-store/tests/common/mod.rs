@@ -199,10 +199,11 @@ fn carried() -> impl Strategy<Value = Carried> {
     })
 }
 
-fn carried_apart() -> impl Strategy<Value = Option<Box<CarriedApart>>> {
-    (carried(), carried(), carried()).prop_map(|(writes, flushes, trims)| {
-        let apart = CarriedApart { writes, flushes, trims };
-        (!apart.is_empty()).then(|| Box::new(apart))
+fn carried_apart() -> impl Strategy<Value = CarriedApart> {
+    (carried(), carried(), carried()).prop_map(|(writes, flushes, trims)| CarriedApart {
+        writes,
+        flushes,
+        trims,
     })
 }
 
@@ -261,7 +262,7 @@ fn interval() -> impl Strategy<Value = Interval> {
                 variation: variation.into(),
                 stages: stages.into(),
                 carried: carried.into(),
-                carried_apart,
+                carried_apart: carried_apart.into(),
                 departures: departures.into(),
                 arrivals: arrivals.into(),
                 flows,

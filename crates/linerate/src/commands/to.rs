@@ -7,7 +7,7 @@ use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::study;
 use linerate_answers::path::{self, Asked};
 use linerate_answers::path_lines::{self, PathAsked};
-use linerate_answers::path_progress::{PathEvent, PathProgress};
+use linerate_answers::path_progress::{PathEvent, PathEventKind, PathProgress};
 use linerate_campaign::catalog::PlanText;
 use linerate_campaign::drafts::{MODES, Mode};
 use linerate_campaign::path::{PathQuestion, completed, mode_of};
@@ -239,9 +239,9 @@ impl ToArgs {
 
     /// Prints the header and the lines that somebody reads.
     fn print(&self, events: &[PathEvent], global: Global) {
-        for PathEvent { name, data, text } in events {
-            output::event(name, || data.clone());
-            let is_wanted = *name == "start" || self.interval > Nanos(0);
+        for PathEvent { kind, data, text } in events {
+            output::event(kind.name(), || data.clone());
+            let is_wanted = *kind == PathEventKind::Start || self.interval > Nanos(0);
             if is_wanted && !global.quiet && !global.json {
                 print!("{text}");
             }

@@ -100,7 +100,7 @@ pub(crate) enum Output {
 const START_LEAD: Nanos = Nanos::from_millis(250);
 /// Least of that time: what a busy host may take longer than the last time.
 const LEAST_LEAD: Nanos = Nanos::from_millis(50);
-/// So many times what the hosts needed.
+/// Multiple of the time that the hosts needed.
 const LEAD_RESERVE: u64 = 4;
 /// Longest time for estimating a host's clock: shorter than the silence by which a lost agent is
 /// recognised.

@@ -12,7 +12,7 @@ use super::params::{ReceiveMode, StreamParams};
 /// The receiving side of one connection.
 #[derive(Debug)]
 pub(super) enum Receiver {
-    /// Into the worker's buffer, at most so many bytes by one call.
+    /// Into the worker's buffer, by each call at most this number of bytes.
     Copy(usize),
     /// To nowhere, likewise.
     Discard(usize),
