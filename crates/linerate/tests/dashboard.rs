@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use linerate_model::TrialOutcome;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{alone, eventually, linerate, load, run, start};
+use crate::common::{eventually, linerate, load, run, start, turn};
 
 /// Plan of a light load: the browser needs CPU time, too.
 fn plan(seconds: u32) -> String {
@@ -45,7 +45,7 @@ fn a_person_follows_a_campaign_opens_a_report_and_compares_two_in_a_browser() {
         );
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     for (name, seconds) in [("short.toml", 1), ("long.toml", 60)] {
@@ -81,10 +81,9 @@ fn a_person_follows_a_campaign_opens_a_report_and_compares_two_in_a_browser() {
 
 #[test]
 fn viewers_that_stand_still_or_are_killed_change_nothing_about_a_campaign() {
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    let once = plan(12).replace("[[sweep]]", "repeats = 1\n[[sweep]]");
+    let once = plan(6).replace("[[sweep]]", "repeats = 1\n[[sweep]]");
     std::fs::write(folder.join("plan.toml"), once).expect("written");
     let mut campaign =
         Killed(start(folder, &["run", "plan.toml", "--ledger", "watched.ledger", "-q"]));

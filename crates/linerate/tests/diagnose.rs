@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::common::{alone, file, privileged, run};
+use crate::common::{file, privileged, run, turn};
 
 /// Two hosts, and between them what `path` says.
 fn lab(path: &str) -> String {
@@ -48,7 +48,7 @@ fn an_injected_limit_is_proven_and_its_ledger_gives_the_same_verdict() {
     if !privileged("a lab needs namespaces") {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     file(folder, "lab.toml", &lab(FULL));
@@ -90,7 +90,7 @@ fn a_device_of_unknown_rate_is_at_most_suspected() {
     if !privileged("a lab needs namespaces") {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     file(folder, "lab.toml", &lab(NO_FAULT));

@@ -7,7 +7,7 @@ use linerate_analysis::flow_hash::planner::{self, USUAL_PORTS};
 use linerate_lab::{Hash, link_of};
 use linerate_model::Direction;
 
-use crate::common::{alone, linerate, measure, privileged, run};
+use crate::common::{linerate, measure, privileged, run, turn};
 
 /// A destination port, the two fabrics' first ends on the lab `cisco-vic`, and how many links each
 /// has.
@@ -66,7 +66,7 @@ fn planned_ports_spread_flows_evenly_and_other_ports_follow_the_hash() {
     if !privileged("planned_ports_spread_flows_evenly_and_other_ports_follow_the_hash") {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let each = (FLOWS / LINKS) as usize;
     let planned =
         planner::in_turn(&planner::plan(USUAL_PORTS, LINKS, each, |port| Some(link_of_port(port))));

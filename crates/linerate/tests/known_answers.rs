@@ -15,7 +15,7 @@ use linerate_analysis::{LossPlace, Reason};
 use linerate_model::{Counter, Interval, LossLedger, Validity, metric};
 use linerate_sys::cpu;
 
-use crate::common::{self, Measured, alone, file, measure, measure_in, plan, privileged};
+use crate::common::{self, Measured, file, measure, measure_in, plan, privileged, turn};
 
 /// The rate of the link of lab `pair-100m`, bit/s of Ethernet frames without FCS.
 const LINK: f64 = 100e6;
@@ -156,7 +156,7 @@ impl Drop for Rivals {
 
 #[test]
 fn busy_cpus_make_a_trial_suspect_with_a_remedy() {
-    let _turn = alone();
+    let _turn = turn();
     let rivals = Rivals::start();
     let Some(disturbed) = measure(&plan("tcp_stream", 0.5, "wait = \"spin\""), &[]) else { return };
     drop(rivals);
@@ -387,7 +387,7 @@ fn round_trips(workload: &str, params: &str) {
 #[test]
 fn tcp_requests_take_at_least_the_round_trip() {
     if privileged("tcp_requests_take_at_least_the_round_trip") {
-        let _turn = alone();
+        let _turn = turn();
         round_trips("tcp_rr", "no_delay = true");
     }
 }
@@ -395,7 +395,7 @@ fn tcp_requests_take_at_least_the_round_trip() {
 #[test]
 fn udp_requests_take_at_least_the_round_trip() {
     if privileged("udp_requests_take_at_least_the_round_trip") {
-        let _turn = alone();
+        let _turn = turn();
         round_trips("udp_rr", "request_size = \"64 B\", response_size = \"64 B\"");
     }
 }
@@ -445,7 +445,7 @@ fn a_lost_request_counts_as_lost_with_an_infinite_time() {
     if !privileged("a_lost_request_counts_as_lost_with_an_infinite_time") {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let params = "request_size = \"64 B\", response_size = \"128 B\", timeout = \"200 ms\", rate \
         = \"4 kpps\", depth = 1024";
     let Some(measured) = measure(&plan("udp_rr", 3.0, params), &["--lab", "lossy"]) else { return };

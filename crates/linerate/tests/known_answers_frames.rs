@@ -11,7 +11,7 @@ use std::process::Command;
 use linerate_analysis::{DropCause, LossPlace, LossStudy, Reason};
 use linerate_model::{Counter, JobRecord, Validity};
 
-use crate::common::{Ended, Measured, alone, attempt, file, measure, measure_in, plan, privileged};
+use crate::common::{Ended, Measured, attempt, file, measure, measure_in, plan, privileged, turn};
 
 fn loss(measured: &Measured) -> &LossStudy {
     let [loss] = &measured.job().loss[..] else {
@@ -59,7 +59,7 @@ fn at_any_load_every_frame_is_received_or_its_loss_is_located() {
     if !privileged("at_any_load_every_frame_is_received_or_its_loss_is_located") {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let cases = [
         ("packet", "rate = \"1 kpps\","),
         ("packet", "rate = \"50 kpps\","),
@@ -222,7 +222,7 @@ fn one_way_times_over_a_wire_of_known_length_are_no_shorter_than_it() {
         return;
     }
     const DELAY: f64 = 0.004;
-    let _turn = alone();
+    let _turn = turn();
     let Some(measured) = measure(
         &plan("frames", 0.7, "rate = \"1 kpps\", frame_size = \"128 B\""),
         &["--lab", "sun-link"],
@@ -411,7 +411,7 @@ fn the_error_of_departure_gaps_is_reported() {
     if !privileged("the_error_of_departure_gaps_is_reported") {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let Some(measured) =
         measure(&plan("frames", 0.5, "rate = \"100 kpps\", batch = 1"), &["--lab", "pair"])
     else {

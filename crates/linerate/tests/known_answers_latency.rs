@@ -8,7 +8,7 @@
 use linerate_analysis::PointStudy;
 use linerate_model::{Direction, Estimate, Metric, Validity, metric};
 
-use crate::common::{Measured, alone, file, measure_in, privileged};
+use crate::common::{Measured, file, measure_in, privileged, turn};
 
 /// Bytes of a full frame on the wire: with preamble, start of frame and gap (IEEE 802.3 clause 4).
 const ON_THE_WIRE: f64 = 1518.0 + 20.0;
@@ -35,7 +35,7 @@ fn storing_and_forwarding_costs_one_serialisation_at_least() {
         return;
     }
     const DELAY: f64 = 0.5e-3;
-    let _turn = alone();
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let element = |name: &str, forwarding: &str| {
         format!(
@@ -113,7 +113,7 @@ fn the_last_frame_of_a_synchronised_burst_has_waited_for_all_others() {
         return;
     }
     const PORTS: usize = 3;
-    let _turn = alone();
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let run = |senders: usize| {

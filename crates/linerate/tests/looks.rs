@@ -6,16 +6,16 @@ use std::process::Stdio;
 
 use linerate_analysis::{LooksEnded, PointStudy, study};
 
-use crate::common::{alone, file, linerate, load, one_line, privileged, run, signal};
+use crate::common::{file, linerate, load, one_line, privileged, run, signal, turn};
 
 /// A hundred datagrams a trial. At constant gaps their number varies by one; with exponential ones
 /// by a tenth (Poisson). The gaps are seeded: the half range of the first six runs is 8 %, that of
 /// ten 15 %, each time.
 const PLAN: &str = "[campaign]\nname = \"looks\"\nrepeats = \
-    { within = \"4 %\", most = 10 }\n[[sweep]]\nname = \"arrivals\"\nduration = \"500 ms\"\n\
-     warmup = \"100 ms\"\ninterval = \"50 ms\"\ndrain = \"100 ms\"\nrest = \"0 \
+    { within = \"4 %\", most = 10 }\n[[sweep]]\nname = \"arrivals\"\nduration = \"250 ms\"\n\
+     warmup = \"50 ms\"\ninterval = \"50 ms\"\ndrain = \"100 ms\"\nrest = \"0 \
      s\"\n[[sweep.job]]\nworkload = \"udp_stream\"\nfrom = \"a\"\nto = \"b\"\n\
-     params = { direction = \"tx\", rate = \"200 packet/s\", datagram_size = \"100 B\" }\n\
+     params = { direction = \"tx\", rate = \"400 packet/s\", datagram_size = \"100 B\" }\n\
      [sweep.axis]\n\"params.poisson\" = [false, true]\n";
 const RUN: [&str; 8] =
     ["run", "plan.toml", "--lab", "pair", "--ledger", "looks.ledger", "--out", "report"];
@@ -30,7 +30,7 @@ fn a_steady_point_ends_early_and_a_noisy_one_runs_to_the_maximum() {
     if !privileged("a_steady_point_ends_early_and_a_noisy_one_runs_to_the_maximum") {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", PLAN);
     let planned = run(folder.path(), &["plan", "plan.toml", "--lab", "pair"]).expect(0).stdout;

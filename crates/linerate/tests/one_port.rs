@@ -146,7 +146,8 @@ fn paired_by_two_commands(pair: &Pair, folder: &Path) -> Guard {
     let mut said = BufReader::new(agent.stderr.take().expect("piped")).lines();
     let command = format!("  linerate to {AGENT} --token -");
     assert!(said.any(|line| line.expect("text") == command), "it says what to type");
-    std::thread::spawn(move || said.for_each(drop));
+    // Captured by the harness, which prints it if the test fails.
+    std::thread::spawn(move || said.for_each(|line| println!("agent: {}", line.expect("text"))));
     let ledger = ["--ledger", "pair.ledger"];
     let to = [&["to", AGENT, "--token", "-", "-t", "0.5"][..], &ledger].concat();
     let mut to = pair.linerate(0, folder, "a", &to).stdin(Stdio::piped()).spawn().expect("starts");

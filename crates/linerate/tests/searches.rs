@@ -7,7 +7,7 @@ use std::process::Stdio;
 use linerate_analysis::{SearchRun, study};
 use linerate_model::{Campaign, Purpose, TrialId, TrialOutcome};
 
-use crate::common::{alone, file, linerate, load, one_line, privileged, run};
+use crate::common::{file, linerate, load, one_line, privileged, run, turn};
 
 /// Capacity and buffer of the lab `device`, frames per second and frames.
 const CAPACITY: f64 = 20_000.0;
@@ -68,7 +68,7 @@ fn an_mlrsearch_over_a_device_is_run_recorded_and_reported() {
     if !privileged("an_mlrsearch_over_a_device_is_run_recorded_and_reported") {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     file(
         folder.path(),
@@ -97,7 +97,7 @@ fn a_strict_search_that_is_killed_goes_on_from_its_record() {
     if !privileged("a_strict_search_that_is_killed_goes_on_from_its_record") {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     file(
         folder.path(),
@@ -175,6 +175,7 @@ order = "sequential"
 [[sweep]]
 name = "bursts"
 drain = "100 ms"
+rest = "0 s"
 [[sweep.job]]
 workload = "frames"
 from = "adev"
@@ -196,6 +197,7 @@ repeats = 1
 [[sweep]]
 name = "steps"
 drain = "100 ms"
+rest = "0 s"
 [[sweep.job]]
 workload = "frames"
 from = "adev"
@@ -213,6 +215,7 @@ repeats = 1
 [[sweep]]
 name = "latency"
 drain = "100 ms"
+rest = "0 s"
 [[sweep.job]]
 workload = "frames"
 from = "adev"
@@ -247,7 +250,7 @@ fn bursts_steps_and_latency_of_a_known_device_are_measured_with_whole_frames() {
     if !privileged("bursts_steps_and_latency_of_a_known_device_are_measured_with_whole_frames") {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", KINDS);
     let told = run(folder.path(), &RUN);
@@ -311,10 +314,10 @@ fn recovery_after_an_overload_includes_the_time_to_drain_the_queue() {
     if !privileged("recovery_after_an_overload_includes_the_time_to_drain_the_queue") {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let plan = "[campaign]\nname = \"recovery\"\n[[sweep]]\nname = \"recovery\"\ndrain = \"300 \
-        ms\"\n[[sweep.job]]\n\
+        ms\"\nrest = \"0 s\"\n[[sweep.job]]\n\
                 workload = \"frames\"\nfrom = \"adev\"\nto = \"bdev\"\nparams = \
                 { mode = \"packet\" }\n[sweep.search]\n\
                 metric = \"rate\"\ngoal = \"recovery\"\nmax = \"4 kpps\"\nwidth = \"10 %\"\ntrial \

@@ -9,7 +9,7 @@ use linerate_model::HostAddress;
 use linerate_sys::netns::within;
 
 use crate::common::{
-    AGENT, Ended, Guard, Pair, alone, eventually, exchange_keys, privileged, punctual, signal,
+    AGENT, Ended, Guard, Pair, eventually, exchange_keys, privileged, punctual, signal, turn,
 };
 
 /// The device of either end of a pair.
@@ -280,7 +280,7 @@ fn windows_are_tried_for_bbr_over_a_shallow_sideband() {
     if !privileged(BBR_TEST) {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let place = [
         "tune",
@@ -294,7 +294,7 @@ fn windows_are_tried_for_bbr_over_a_shallow_sideband() {
         "--quick",
         "--json",
     ];
-    let length = ["--seconds", "0.3", "--omit", "0.2", "--pairs", "1"];
+    let length = ["--seconds", "0.2", "--omit", "0.1", "--pairs", "1"];
     let ended = match punctual(folder.path(), &[&place[..], &length].concat()) {
         Ok(ended) => ended,
         Err(why) => return println!("skipped: {BBR_TEST}: {why}"),
@@ -367,7 +367,7 @@ fn a_small_receive_buffer_is_tried_and_reported() {
     if !privileged(test) {
         return;
     }
-    let _turn = alone();
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     std::fs::write(folder.join("lab.toml"), SHORT_OF_BUFFER).expect("written");

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use linerate_analysis::{JobStudy, Reason, Study, study};
@@ -19,12 +19,26 @@ use serde_json::Value;
 /// The longest anything here may take before the test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Waits until no other test of this kind runs: those that load all CPUs or need a figure that a
-/// loaded machine does not give. Tests that hold at any speed do not call this.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
+/// Turns for tests that load all CPUs or need a figure that a loaded machine does not give.
+static TURNS: (Mutex<usize>, Condvar) = (Mutex::new(2), Condvar::new());
+
+/// One of [`TURNS`], given back when it is dropped.
+pub(crate) struct Turn;
+
+/// Waits for one of [`TURNS`]. Tests that hold at any speed do not call this.
+pub(crate) fn turn() -> Turn {
     // A test that failed has left nothing in there.
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    let left = TURNS.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = TURNS.1.wait_while(left, |left| *left == 0);
+    *waited.unwrap_or_else(PoisonError::into_inner) -= 1;
+    Turn
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *TURNS.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        TURNS.1.notify_one();
+    }
 }
 
 /// Returns `text` on one line: the width of a terminal decides where a line ends.
