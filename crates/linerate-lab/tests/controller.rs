@@ -58,8 +58,11 @@ impl Bench {
             socket.set_read_timeout(Some(QUIET)).expect("set");
         }
         set_segment_size(&near, PAYLOAD as u16).expect("UDP_SEGMENT");
-        // The first datagram pays for address resolution.
-        assert_eq!(burst(&near, &far, 1), 1);
+        // The first datagram pays for address resolution, which takes long on a busy machine.
+        let deadline = Instant::now() + PATIENCE;
+        while burst(&near, &far, 1) == 0 {
+            assert!(Instant::now() < deadline, "no datagram arrives");
+        }
         Self { lab, instance, near, far }
     }
 

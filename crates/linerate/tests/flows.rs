@@ -22,6 +22,10 @@ fn link_of_port(port: u16) -> u32 {
     link_of(address(FROM, port), address(TO, PORT), Hash::Ports, LINKS)
 }
 
+/// One flow of six on the wrong link moves the balance by 0.1 at least. A busy machine sends some
+/// flows less than others.
+const EXACT: f64 = 0.04;
+
 const FRAMES: &str = "mode = \"packet\", rate = \"6 kpps\", frame_size = \"256 B\", ";
 const DATAGRAMS: &str = "rate = \"6 kpps\", datagram_size = \"200 B\", ";
 
@@ -71,7 +75,7 @@ fn planned_ports_spread_flows_evenly_and_other_ports_follow_the_hash() {
     let planned =
         planner::in_turn(&planner::plan(USUAL_PORTS, LINKS, each, |port| Some(link_of_port(port))));
     let Some((used, balance)) = spread("frames", FRAMES, 1, &planned) else { return };
-    assert!(used == 2.0 && balance > 0.99, "{used} {balance}");
+    assert!(used == 2.0 && balance > 1.0 - EXACT, "{used} {balance}");
 
     // Six in a row of which the hash puts four or five on one link.
     let uneven = |first: &u16| {
@@ -81,19 +85,19 @@ fn planned_ports_spread_flows_evenly_and_other_ports_follow_the_hash() {
     let first = USUAL_PORTS.into_iter().find(uneven).expect("hashes are uneven somewhere");
     let in_a_row: Vec<u16> = (first..first + 6).collect();
     let Some((used, balance)) = spread("frames", FRAMES, 1, &in_a_row) else { return };
-    assert!(used == 2.0 && (balance - 3.0 / 5.0).abs() < 0.02, "{used} {balance}");
+    assert!(used == 2.0 && (balance - 3.0 / 5.0).abs() < EXACT, "{used} {balance}");
 
     let all_on_one: Vec<u16> =
         USUAL_PORTS.filter(|port| link_of_port(*port) == 1).take(6).collect();
     let Some((used, balance)) = spread("frames", FRAMES, 1, &all_on_one) else { return };
-    assert!(used == 1.0 && (balance - 0.5).abs() < 0.02, "{used} {balance}");
+    assert!(used == 1.0 && (balance - 0.5).abs() < EXACT, "{used} {balance}");
 
     // Connections and datagrams go where frames do; the second run takes ports that the first one's
     // connections may still hold.
     let Some((used, balance)) = spread("udp_stream", DATAGRAMS, 1, &planned) else { return };
-    assert!(used == 2.0 && balance > 0.99, "{used} {balance}");
+    assert!(used == 2.0 && balance > 1.0 - EXACT, "{used} {balance}");
     let Some((used, balance)) = spread("tcp_stream", "", 2, &all_on_one) else { return };
-    assert!(used == 1.0 && (balance - 0.5).abs() < 0.02, "{used} {balance}");
+    assert!(used == 1.0 && (balance - 0.5).abs() < EXACT, "{used} {balance}");
 }
 
 #[test]
