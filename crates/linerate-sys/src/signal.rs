@@ -1,10 +1,13 @@
 //! Signals: interrupts (Ctrl-C, SIGTERM, a closed terminal) as a flag, and writes to closed pipes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::SysError;
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// Number of interrupts so far.
+static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
+/// True while somebody has something to put right before the second interrupt ends the program.
+static IS_HELD: AtomicBool = AtomicBool::new(false);
 
 mod raw {
     #![allow(unsafe_code)]
@@ -14,10 +17,20 @@ mod raw {
     use std::sync::atomic::Ordering;
 
     extern "C" fn note(signal: libc::c_int) {
-        super::INTERRUPTED.store(true, Ordering::Relaxed);
-        // SAFETY: `signal` is async-signal-safe (POSIX 2.4.3); the second interrupt then ends the
-        // program as usual.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        let earlier = super::INTERRUPTS.fetch_add(1, Ordering::Relaxed);
+        // The third ends the program whoever holds it.
+        if earlier > u32::from(super::IS_HELD.load(Ordering::Relaxed)) {
+            end_by(signal);
+        }
+    }
+
+    /// Ends the program as `signal` does without a handler; in a handler of it, at its end.
+    pub(super) fn end_by(signal: libc::c_int) {
+        // SAFETY: both are async-signal-safe (POSIX 2.4.3), and SIG_DFL is a valid disposition.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
     }
 
     pub(super) fn end_on_broken_pipe() {
@@ -85,5 +98,28 @@ pub fn fail_beyond_file_size_limit() {
 /// Returns true if an interrupt was recorded.
 #[must_use]
 pub fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
+    interrupts() > 0
+}
+
+/// Returns how many interrupts were recorded.
+#[must_use]
+pub fn interrupts() -> u32 {
+    INTERRUPTS.load(Ordering::Relaxed)
+}
+
+/// Records an interrupt. A signal to oneself is lost if another of its kind is pending; this is
+/// not.
+pub fn interrupt() {
+    INTERRUPTS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// While true, the second interrupt is only recorded: who holds it calls [`end_interrupted`] soon.
+/// The third one ends the program all the same.
+pub fn hold_second_interrupt(is_held: bool) {
+    IS_HELD.store(is_held, Ordering::Relaxed);
+}
+
+/// Ends the program as the second interrupt does.
+pub fn end_interrupted() {
+    raw::end_by(libc::SIGINT);
 }

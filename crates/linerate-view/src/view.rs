@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use linerate_campaign::live::{Live, LiveStage, Snapshot};
 use linerate_model::Nanos;
-use linerate_sys::signal::interrupted;
+use linerate_sys::signal;
 use ratatui::Terminal;
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::crossterm::cursor::Show;
@@ -27,7 +27,7 @@ use ratatui::crossterm::terminal::{
 };
 use rustix::event::{self, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::process::{Signal, getpgrp, getpid, kill_process};
+use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 
 use crate::Console;
@@ -147,12 +147,16 @@ impl Screen {
     ) -> io::Result<()> {
         // Nobody could end a pause without the view.
         let _unpaused = Unpaused(&self.live);
-        let (mut is_ending, mut has_news) = (false, false);
+        let mut has_news = false;
         let mut arrived = Instant::now();
         let mut drawn: Option<Instant> = None;
         while !self.over.load(Ordering::Relaxed) && IS_OPEN.load(Ordering::Relaxed) {
-            // Ctrl-C of another terminal, or `kill`.
-            is_ending |= interrupted();
+            // A key, Ctrl-C of another terminal, or `kill`.
+            let n_interrupts = signal::interrupts();
+            if n_interrupts > 1 {
+                Hooked::close();
+                signal::end_interrupted();
+            }
             if let Some(snapshot) = snapshots.try_iter().last() {
                 (newest, arrived, has_news) = (snapshot, Instant::now(), true);
             }
@@ -163,7 +167,7 @@ impl Screen {
                     age: Nanos::from_secs_f64(arrived.elapsed().as_secs_f64()),
                     command: self.command,
                     is_paused: self.live.is_paused(),
-                    is_ending,
+                    is_ending: n_interrupts > 0,
                     has_color: self.console.has_color,
                 };
                 terminal.draw(|frame| draw(frame, &shown)).map_err(io::Error::other)?;
@@ -171,14 +175,7 @@ impl Screen {
             }
             for wish in keys(&keyboard, LOOK)?.iter().filter_map(|key| wish(*key)) {
                 match wish {
-                    Wish::End => {
-                        // The second one ends the program at once, as the second Ctrl-C does. The
-                        // first may have come from elsewhere while this thread waited for keys.
-                        if std::mem::replace(&mut is_ending, true) || interrupted() {
-                            Hooked::close();
-                        }
-                        kill_process(getpid(), Signal::INT)?;
-                    }
+                    Wish::End => signal::interrupt(),
                     Wish::Pause => self.live.set_paused(!self.live.is_paused()),
                 }
                 drawn = None;
@@ -272,6 +269,7 @@ impl Hooked {
             }));
         });
         IS_OPEN.store(true, Ordering::Relaxed);
+        signal::hold_second_interrupt(true);
         Self
     }
 
@@ -281,6 +279,7 @@ impl Hooked {
             // Nothing is left to do if the terminal has gone.
             let _gone = execute!(io::stdout(), LeaveAlternateScreen, Show);
             let _gone = disable_raw_mode();
+            signal::hold_second_interrupt(false);
         }
     }
 }
