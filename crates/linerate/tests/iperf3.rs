@@ -104,7 +104,7 @@ fn each_option_of_iperf3_that_works_makes_the_trial_that_it_asks_for() {
         assert_eq!(log.matches("127.0.0.1 (lo) to").count(), n_results, "{log}");
     }
     run(folder, &["to", "loopback", "-t", "0.2", "--logfile", "none/log"]).expect(4);
-    const LONG: &str = "Result of one run";
+    const LONG: &str = "\nPath to loopback";
     for (verbose, is_long) in [(&["-V"][..], true), (&["-v"], true), (&[], false)] {
         let command = [&["to", "loopback", "-t", "0.2"][..], verbose].concat();
         let text = run(folder, &command).ran().stdout;

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use linerate_disk::{DiskError, Refusal, inspect};
 use sha2::{Digest, Sha256};
@@ -71,13 +72,21 @@ pub(crate) fn digest_from(path: &Path, start: usize) -> Vec<u8> {
     }
 }
 
-/// Runs a tool; `None`, with a message, if it is missing.
+/// Runs a tool; `None`, with a message, if it is missing. A device that the list of another test
+/// holds for a moment is in use for it: it is asked again for a while.
 pub(crate) fn tool(test: &str, command: &str, arguments: &[&str]) -> Option<()> {
-    let output = Command::new(command).args(arguments).stdin(Stdio::null()).output();
-    let Ok(output) = output else { return skip(test, &format!("there is no {command}")) };
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{command} {arguments:?}: {message}");
-    Some(())
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let output = Command::new(command).args(arguments).stdin(Stdio::null()).output();
+        let Ok(output) = output else { return skip(test, &format!("there is no {command}")) };
+        if output.status.success() {
+            return Some(());
+        }
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_held = message.contains("in use") || message.contains("busy");
+        assert!(is_held && Instant::now() < deadline, "{command} {arguments:?}: {message}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Returns the reasons in a refusal.
