@@ -3,6 +3,9 @@
 use linerate_model::ParamError;
 use linerate_sys::SysError;
 
+/// Result of the calls that start a workload.
+pub type Result<T, E = LoadError> = std::result::Result<T, E>;
+
 /// Reason for which one end of a job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {

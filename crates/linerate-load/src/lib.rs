@@ -36,7 +36,7 @@ mod ticks;
 mod workload;
 pub mod workloads;
 
-pub use error::LoadError;
+pub use error::{LoadError, Result};
 use histogram::CoarseHistogram;
 pub use histogram::Histogram;
 pub use operations::Start;
@@ -45,6 +45,6 @@ pub use parameter::{Parameter, Takes};
 pub use permits::{Limits, Network, Permits};
 pub use tally::{Tally, Times};
 pub use workload::{
-    JobPorts, Listener, Offer, Patience, Progress, Secret, Setup, Worker, Workload,
+    JobPorts, Listener, Offer, Patience, Progress, Secret, Setup, Worker, Workers, Workload,
 };
 pub use workloads::{FirstBytes, SharedPort, WORKLOADS, workload};

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use linerate_model::{AGENT_PORT, BitRate};
 use serde::{Deserialize, Deserializer, de};
 
-use crate::LoadError;
+use crate::{LoadError, Result};
 
 /// Ports below this one belong to services of the host's owner (RFC 6335 clause 6: system ports).
 pub(crate) const FIRST_UNRESERVED_PORT: u16 = 1024;
@@ -82,7 +82,7 @@ impl Permits {
     ///
     /// # Errors
     /// If the policy does not name it.
-    pub fn destination(&self, ip: IpAddr) -> Result<(), LoadError> {
+    pub fn destination(&self, ip: IpAddr) -> Result<()> {
         self.demand(
             |limits| limits.destinations.iter().any(|network| network.contains(ip)),
             || {
@@ -98,7 +98,7 @@ impl Permits {
     ///
     /// # Errors
     /// If the policy reserves it.
-    pub fn port(&self, port: u16) -> Result<(), LoadError> {
+    pub fn port(&self, port: u16) -> Result<()> {
         self.demand(
             // Port 0 asks the kernel for a free port, which is never a reserved one.
             |limits| port == 0 || port >= limits.lowest_port,
@@ -111,7 +111,7 @@ impl Permits {
     /// # Errors
     /// If the policy does not name its address, or reserves its port. The port of agents is never
     /// reserved: data shares it with control connections, which this host permits.
-    pub fn connection(&self, address: SocketAddr) -> Result<(), LoadError> {
+    pub fn connection(&self, address: SocketAddr) -> Result<()> {
         self.destination(address.ip())?;
         if address.port() == AGENT_PORT { Ok(()) } else { self.port(address.port()) }
     }
@@ -120,7 +120,7 @@ impl Permits {
     ///
     /// # Errors
     /// If the policy does not name it.
-    pub fn foreign_server(&self, address: SocketAddr) -> Result<(), LoadError> {
+    pub fn foreign_server(&self, address: SocketAddr) -> Result<()> {
         let ip = address.ip();
         self.demand(
             |limits| limits.foreign_servers.iter().any(|network| network.contains(ip)),
@@ -135,7 +135,7 @@ impl Permits {
     ///
     /// # Errors
     /// If the policy does not permit it.
-    pub fn foreign_clients(&self) -> Result<(), LoadError> {
+    pub fn foreign_clients(&self) -> Result<()> {
         self.demand(
             |limits| limits.foreign_clients,
             || {
@@ -151,7 +151,7 @@ impl Permits {
     ///
     /// # Errors
     /// If the policy does not permit it.
-    pub fn raw_frames(&self, interface: &str) -> Result<(), LoadError> {
+    pub fn raw_frames(&self, interface: &str) -> Result<()> {
         self.demand(
             |limits| limits.raw_frames,
             || (format!("raw frames at interface {interface}"), "raw_frames = true".into()),
@@ -162,7 +162,7 @@ impl Permits {
     ///
     /// # Errors
     /// If the policy does not permit it.
-    pub fn realtime(&self) -> Result<(), LoadError> {
+    pub fn realtime(&self) -> Result<()> {
         self.demand(
             |limits| limits.realtime,
             || ("run workers at real-time priority".into(), "realtime = true".into()),
@@ -179,7 +179,7 @@ impl Permits {
     ///
     /// # Errors
     /// If the policy permits less.
-    pub fn offered_rate(&self, rate: BitRate) -> Result<(), LoadError> {
+    pub fn offered_rate(&self, rate: BitRate) -> Result<()> {
         self.demand(
             |limits| limits.rate.is_none_or(|most| rate.0 <= most.0),
             || (format!("send at {rate} in one trial"), format!("rate = \"{rate}\"")),
@@ -190,7 +190,7 @@ impl Permits {
     ///
     /// # Errors
     /// If the policy does not name it.
-    pub fn ncsi(&self, interface: &str) -> Result<(), LoadError> {
+    pub fn ncsi(&self, interface: &str) -> Result<()> {
         self.demand(
             |limits| limits.ncsi.iter().any(|named| named == interface),
             || {
@@ -206,7 +206,7 @@ impl Permits {
         &self,
         is_permitted: impl FnOnce(&Limits) -> bool,
         refusal: impl FnOnce() -> (String, String),
-    ) -> Result<(), LoadError> {
+    ) -> Result<()> {
         let Some(limits) = self.0.as_ref().filter(|limits| !is_permitted(limits)) else {
             return Ok(());
         };
@@ -294,7 +294,7 @@ mod tests {
         })
     }
 
-    fn refusal(result: Result<(), LoadError>) -> String {
+    fn refusal(result: Result<()>) -> String {
         result.expect_err("the policy does not permit it").to_string()
     }
 

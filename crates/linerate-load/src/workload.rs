@@ -11,7 +11,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::tally::Times;
-use crate::{Due, LoadError, Parameter, Permits, SharedPort, Tally};
+use crate::{Due, LoadError, Parameter, Permits, Result, SharedPort, Tally};
 
 /// Proof of belonging to the session: data connections open with it, datagrams carry it, and
 /// whatever lacks it is counted as foreign and dropped.
@@ -92,7 +92,7 @@ impl<'a> Patience<'a> {
     }
 
     /// Returns an error if the trial has ended meanwhile.
-    pub(crate) fn check(&self) -> Result<(), LoadError> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.is_over.load(Ordering::Relaxed) { Err(LoadError::Ended) } else { Ok(()) }
     }
 }
@@ -194,14 +194,14 @@ pub trait Workload: Sync {
     ///
     /// # Errors
     /// If an address cannot be bound or an option is refused.
-    fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError>;
+    fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>>;
 
     /// Starts the active end: connects every flow to what the passive end offered, and deals the
     /// flows to workers.
     ///
     /// # Errors
     /// If a connection cannot be opened within `setup.patience`.
-    fn connect(&self, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError>;
+    fn connect(&self, setup: &Setup<'_>, offer: &Offer) -> Result<Workers>;
 }
 
 /// The passive end before its flows have arrived.
@@ -215,7 +215,7 @@ pub trait Listener: Send {
     /// # Errors
     /// If not all flows arrived within `patience`, or the trial ended before; connections and
     /// datagrams without the secret do not count.
-    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError>;
+    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Workers>;
 }
 
 /// Outcome of a step.
@@ -229,6 +229,9 @@ pub enum Progress {
     /// This worker has nothing more to do: every flow has ended.
     Ended,
 }
+
+/// Workers of one end of a job.
+pub type Workers = Vec<Box<dyn Worker>>;
 
 /// One thread's share of a workload: some flows, and how to move them.
 ///

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 
 use linerate_model::{FlowReport, Incident, IncidentKind, Interval, Nanos};
 
-use crate::Worker;
+use crate::Workers;
 pub(crate) use interval::bytes;
 use interval::{Collector, lane};
 use lookout::Lookout;
@@ -75,12 +75,7 @@ impl Engine {
     /// wait for `timeline.start`. `seed` seeds the arrivals of open loads, differently for each
     /// worker.
     #[must_use]
-    pub fn start(
-        workers: Vec<Box<dyn Worker>>,
-        timeline: Timeline,
-        cpus: &[usize],
-        seed: u64,
-    ) -> Self {
+    pub fn start(workers: Workers, timeline: Timeline, cpus: &[usize], seed: u64) -> Self {
         Self::start_within(workers, timeline, cpus, seed, None)
     }
 
@@ -88,7 +83,7 @@ impl Engine {
     /// engines, together stay within it.
     #[must_use]
     pub fn start_within(
-        workers: Vec<Box<dyn Worker>>,
+        workers: Workers,
         timeline: Timeline,
         cpus: &[usize],
         seed: u64,

@@ -5,7 +5,8 @@
 use linerate_model::{Counter, FlowTcp, Load, TcpState};
 
 use super::*;
-use crate::{Due, Progress, Tally, Times};
+
+use crate::{Due, Progress, Tally, Times, Worker};
 use Counter::{
     CpuSystem, CpuUser, Intended, PayloadSent, RunQueueWait, Started, Steps, Transactions,
 };
@@ -50,7 +51,7 @@ impl<F: FnMut(Due, &mut Tally) -> Progress + Send> Worker for Scripted<F> {
     }
 }
 
-fn scripted(act: impl FnMut(Due, &mut Tally) -> Progress + Send + 'static) -> Vec<Box<dyn Worker>> {
+fn scripted(act: impl FnMut(Due, &mut Tally) -> Progress + Send + 'static) -> Workers {
     vec![Box::new(Scripted(Load::Closed { depth: 1 }, act))]
 }
 
@@ -65,7 +66,7 @@ fn counting(due: Due, tally: &mut Tally) -> Progress {
 
 /// Runs longer and longer loads until `is_enough` holds for one; a slow machine needs more of them.
 fn grow(
-    workers: impl Fn() -> Vec<Box<dyn Worker>>,
+    workers: impl Fn() -> Workers,
     (drain_ms, interval_ms): (u64, u64),
     cpus: &[usize],
     is_enough: impl Fn(&EngineReport) -> bool,
@@ -307,7 +308,7 @@ fn run_open_for(limit: u32, load_ms: u64) -> u64 {
         tally.add(Transactions, started.into());
         Progress::Moved
     };
-    let worker: Vec<Box<dyn Worker>> = vec![Box::new(Scripted(
+    let worker: Workers = vec![Box::new(Scripted(
         Load::Open { rate: 10_000.0, arrival: linerate_model::Arrival::Constant },
         act,
     ))];

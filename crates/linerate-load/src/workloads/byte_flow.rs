@@ -16,7 +16,7 @@ use super::placement::Waiting;
 use super::rendezvous::would_wait;
 use super::tcp_options::{self, TcpOptions};
 use super::{socket_options, tcp_state};
-use crate::{LoadError, Tally};
+use crate::{Result, Tally};
 
 /// Most bytes of one call.
 pub(crate) const CHUNK_BYTES: usize = 1 << 16;
@@ -43,7 +43,7 @@ impl ByteFlow {
         stream: TcpStream,
         options: &TcpOptions,
         waits: bool,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let ready = stream
             // A blocking worker with several flows waits for all of them at once, so only a lone
             // flow blocks.

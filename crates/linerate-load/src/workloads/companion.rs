@@ -12,7 +12,7 @@ use linerate_model::Nanos;
 use linerate_sys::SysError;
 
 use super::rendezvous::would_wait;
-use crate::LoadError;
+use crate::Result;
 
 /// Flow number of the message with the start of the sender's first interval: no flow has it.
 pub(crate) const START: u32 = u32::MAX;
@@ -33,7 +33,7 @@ pub(crate) struct Companion {
 
 impl Companion {
     /// Creates a companion on a connection that is open and has proved the secret.
-    pub(crate) fn new(stream: TcpStream) -> Result<Self, LoadError> {
+    pub(crate) fn new(stream: TcpStream) -> Result<Self> {
         // Without delay: a total that waits for more data would come after the end of the trial.
         let nonblocking = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
         nonblocking

@@ -26,7 +26,7 @@ use super::pairing::{self, Waiting as Unpaired};
 use super::parameters::Typed;
 use super::ports::PlannedPorts;
 use crate::workloads::footprint;
-use crate::{JobPorts, Listener, LoadError, Offer, Setup, Times, Worker};
+use crate::{JobPorts, Listener, Offer, Result, Setup, Times, Workers};
 
 mod backend;
 mod card;
@@ -94,10 +94,7 @@ impl Typed for Frames {
         footprint::of(&params.placement, times, ring + slowest + (16 << 20), 128 << 10)
     }
 
-    fn start_passive(
-        params: FramesParams,
-        setup: &Setup<'_>,
-    ) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(params: FramesParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
         // The passive end does not know its peer yet, so its interface must be named or follow from
         // its address.
         let interface = Interface::find(&params, setup.local, None)?.beside(setup.control)?;
@@ -121,11 +118,7 @@ impl Typed for Frames {
         }))
     }
 
-    fn start_active(
-        params: FramesParams,
-        setup: &Setup<'_>,
-        offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(params: FramesParams, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
         let toward = offer.addresses.first().copied();
         let interface = Interface::find(&params, setup.local, toward)?.beside(setup.control)?;
         start::check(&params, &interface, setup.permits)?;

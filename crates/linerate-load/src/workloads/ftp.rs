@@ -17,7 +17,7 @@ use super::parameters::Parameters;
 use super::tcp_options::TcpOptions;
 use super::transfer::{Common, Dial, Protocol, Store, Transfers, spelled};
 use crate::parameter::{Reader, Words, wrong};
-use crate::{LoadError, Secret};
+use crate::{Result, Secret};
 
 mod client;
 mod commands;
@@ -121,7 +121,7 @@ impl Protocol for FtpParams {
         dial: Dial,
         store: &Store,
         secret: Secret,
-    ) -> Result<FtpSession, LoadError> {
+    ) -> Result<FtpSession> {
         let anybody = || (ANYBODY.0.to_owned(), ANYBODY.1.to_owned());
         let (user, path) = match &self.common.url {
             Some(url) => (url.user.clone().unwrap_or_else(anybody), &*self.path),
@@ -130,13 +130,7 @@ impl Protocol for FtpParams {
         FtpSession::new(self, number, dial, store, user, path)
     }
 
-    fn guest(
-        &self,
-        number: u32,
-        dial: Dial,
-        store: &Store,
-        secret: Secret,
-    ) -> Result<FtpGuest, LoadError> {
+    fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<FtpGuest> {
         FtpGuest::new(self, number, dial, store, secret)
     }
 }

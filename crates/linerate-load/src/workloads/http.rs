@@ -18,7 +18,7 @@ use super::parameters::Parameters;
 use super::tcp_options::TcpOptions;
 use super::transfer::{Common, Dial, Protocol, Store, Transfers, spelled};
 use crate::parameter::{Reader, wrong};
-use crate::{LoadError, Secret};
+use crate::{Result, Secret};
 
 mod chunks;
 mod client;
@@ -112,7 +112,7 @@ impl Protocol for HttpParams {
         dial: Dial,
         store: &Store,
         secret: Secret,
-    ) -> Result<HttpSession, LoadError> {
+    ) -> Result<HttpSession> {
         let (authority, path) = match &self.common.url {
             Some(url) => (url.authority.clone(), url.path.clone()),
             None => (dial.remote.to_string(), format!("/{}", spelled(secret))),
@@ -120,13 +120,7 @@ impl Protocol for HttpParams {
         HttpSession::new(self, number, dial, store, &authority, &path)
     }
 
-    fn guest(
-        &self,
-        number: u32,
-        dial: Dial,
-        store: &Store,
-        secret: Secret,
-    ) -> Result<HttpGuest, LoadError> {
+    fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<HttpGuest> {
         HttpGuest::new(self, number, dial, store, secret)
     }
 }

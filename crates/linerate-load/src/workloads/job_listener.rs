@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use socket2::{SockRef, Socket};
 
 use super::rendezvous::{self, Arrivals, Entrance, Hello};
-use crate::{Listener, LoadError, Offer, Patience, Permits, Setup, Worker};
+use crate::{Listener, Offer, Patience, Permits, Result, Setup, Workers};
 
 /// State of a socket whose options are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +29,8 @@ pub(crate) struct JobListener<P, D> {
 
 impl<P, D> JobListener<P, D>
 where
-    P: Fn(&Socket, Moment) -> Result<(), LoadError> + Send + 'static,
-    D: FnOnce(Arrivals) -> Result<Vec<Box<dyn Worker>>, LoadError> + Send + 'static,
+    P: Fn(&Socket, Moment) -> Result<()> + Send + 'static,
+    D: FnOnce(Arrivals) -> Result<Workers> + Send + 'static,
 {
     /// Returns the passive end that expects `expected.count` connections: at `own` address, or
     /// without one at the agent's port.
@@ -41,7 +41,7 @@ where
         expected: Hello,
         prepare: P,
         deal: D,
-    ) -> Result<Box<dyn Listener>, LoadError> {
+    ) -> Result<Box<dyn Listener>> {
         let shared = own.map_or_else(|| Entrance::shared(setup, expected.count, device), |_| None);
         let entrance = match shared {
             Some(shared) => shared,
@@ -56,9 +56,9 @@ where
     }
 }
 
-impl<D> JobListener<fn(&Socket, Moment) -> Result<(), LoadError>, D>
+impl<D> JobListener<fn(&Socket, Moment) -> Result<()>, D>
 where
-    D: FnOnce(Arrivals) -> Result<Vec<Box<dyn Worker>>, LoadError> + Send + 'static,
+    D: FnOnce(Arrivals) -> Result<Workers> + Send + 'static,
 {
     /// Returns the passive end that expects `expected.count` connections at `listener`, whose
     /// options are set.
@@ -67,23 +67,23 @@ where
         listener: TcpListener,
         expected: Hello,
         deal: D,
-    ) -> Result<Box<dyn Listener>, LoadError> {
+    ) -> Result<Box<dyn Listener>> {
         let (entrance, permits) = (Entrance::own(listener)?, setup.permits.clone());
-        let prepare: fn(&Socket, Moment) -> Result<(), LoadError> = |_, _| Ok(());
+        let prepare: fn(&Socket, Moment) -> Result<()> = |_, _| Ok(());
         Ok(Box::new(Self { entrance, expected, permits, prepare, deal }))
     }
 }
 
 impl<P, D> Listener for JobListener<P, D>
 where
-    P: Fn(&Socket, Moment) -> Result<(), LoadError> + Send,
-    D: FnOnce(Arrivals) -> Result<Vec<Box<dyn Worker>>, LoadError> + Send,
+    P: Fn(&Socket, Moment) -> Result<()> + Send,
+    D: FnOnce(Arrivals) -> Result<Workers> + Send,
 {
     fn offer(&self) -> Offer {
         Offer { addresses: vec![self.entrance.address()] }
     }
 
-    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Workers> {
         let arrivals = rendezvous::accept(&self.entrance, self.expected, &self.permits, patience)?;
         if matches!(self.entrance, Entrance::Shared(..)) {
             // They inherit the options of the agent's listener, not of the job's.

@@ -34,7 +34,7 @@ mod transfer;
 mod udp_rr;
 mod udp_stream;
 
-use crate::{LoadError, Permits, Workload};
+use crate::{Permits, Result, Workload};
 
 pub use arrivals::Rate;
 pub use path_probe::{
@@ -49,7 +49,7 @@ pub use udp_stream::RECEIVE_BUFFER as UDP_RECEIVE_BUFFER;
 ///
 /// # Errors
 /// If neither is the case.
-pub fn may_send_raw_frames(permits: &Permits, interface: &str) -> Result<(), LoadError> {
+pub fn may_send_raw_frames(permits: &Permits, interface: &str) -> Result<()> {
     frames::raw_frames(permits, interface)
 }
 

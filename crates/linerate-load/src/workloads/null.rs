@@ -11,7 +11,9 @@ use super::parameters::{Parameters, Typed};
 use super::placement::WORKERS;
 use crate::parameter::Reader;
 use crate::workloads::footprint;
-use crate::{Due, Listener, LoadError, Offer, Patience, Progress, Setup, Tally, Times, Worker};
+use crate::{
+    Due, Listener, Offer, Patience, Progress, Result, Setup, Tally, Times, Worker, Workers,
+};
 
 /// Parameters of `null`.
 #[derive(Clone, Debug)]
@@ -46,18 +48,11 @@ impl Typed for Null {
         footprint::of_counts((params.workers, Times::NONE, 0), (0, 0))
     }
 
-    fn start_passive(
-        _params: NullParams,
-        _setup: &Setup<'_>,
-    ) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(_params: NullParams, _setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
         Ok(Box::new(NullListener))
     }
 
-    fn start_active(
-        params: NullParams,
-        _setup: &Setup<'_>,
-        _offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(params: NullParams, _setup: &Setup<'_>, _offer: &Offer) -> Result<Workers> {
         Ok((0..params.workers).map(|_| Box::new(NullWorker) as Box<dyn Worker>).collect())
     }
 }
@@ -71,7 +66,7 @@ impl Listener for NullListener {
         Offer { addresses: Vec::new() }
     }
 
-    fn accept(self: Box<Self>, _patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn accept(self: Box<Self>, _patience: Patience<'_>) -> Result<Workers> {
         Ok(Vec::new())
     }
 }

@@ -20,7 +20,7 @@ use super::ports::PlannedPorts;
 use super::rendezvous::{self, Entrance, Hello, Opened};
 use super::shared_port::{Pairings, READ_IN_A_ROW};
 use super::sockets::{bound, zoned};
-use crate::{Listener, LoadError, Offer, Patience, Permits, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Patience, Permits, Result, Secret, Setup, Workers};
 
 /// Interval between repetitions of a pairing datagram.
 const REPEAT_EVERY: Duration = Duration::from_millis(20);
@@ -53,7 +53,7 @@ pub(crate) struct Paired {
 }
 
 /// Sets the options of a flow's socket.
-type Prepare = Box<dyn Fn(&Socket) -> Result<(), LoadError> + Send>;
+type Prepare = Box<dyn Fn(&Socket) -> Result<()> + Send>;
 
 /// Place where the flows of a job arrive.
 enum Flows {
@@ -94,8 +94,8 @@ impl Waiting {
         device: Option<&str>,
         shape: Shape,
         planned: &PlannedPorts,
-        prepare: impl Fn(&Socket) -> Result<(), LoadError> + Send + 'static,
-    ) -> Result<Self, LoadError> {
+        prepare: impl Fn(&Socket) -> Result<()> + Send + 'static,
+    ) -> Result<Self> {
         let own = rendezvous::any_port(setup.local);
         let port = planned.destination(own).port();
         let is_planned = port != 0;
@@ -142,7 +142,7 @@ impl Waiting {
     }
 
     /// Waits for the companions and for a pairing datagram on every socket.
-    pub(crate) fn accept(self, patience: Patience<'_>) -> Result<Paired, LoadError> {
+    pub(crate) fn accept(self, patience: Patience<'_>) -> Result<Paired> {
         let deadline = Instant::now() + patience.longest;
         let Shape { workload, workers, flows } = self.shape;
         let expected = Hello::first(self.secret, workload, workers);
@@ -202,7 +202,7 @@ impl Waiting {
         [mut own, proven]: [SocketAddr; 2],
         place: &mut Option<UdpSocket>,
         foreign: &mut u64,
-    ) -> Result<bool, LoadError> {
+    ) -> Result<bool> {
         match &self.arriving {
             Flows::Own(sockets) => {
                 let tag = Tag::new(self.secret, flow, Purpose::Pairing);
@@ -231,7 +231,7 @@ impl Waiting {
 }
 
 /// Returns both addresses of a companion, this end's first.
-fn ends_of(companion: &TcpStream) -> Result<[SocketAddr; 2], LoadError> {
+fn ends_of(companion: &TcpStream) -> Result<[SocketAddr; 2]> {
     let both = companion.local_addr().and_then(|own| Ok([own, companion.peer_addr()?]));
     let both = both.map_err(|cause| SysError::new("pair with", "a companion", cause))?;
     // An IPv4 address in IPv6 notation is one of IPv4; any other keeps its zone.
@@ -242,7 +242,7 @@ fn ends_of(companion: &TcpStream) -> Result<[SocketAddr; 2], LoadError> {
 }
 
 /// Deals paired sockets to workers.
-pub(crate) type Deal<P> = fn(&P, Secret, Paired) -> Result<Vec<Box<dyn Worker>>, LoadError>;
+pub(crate) type Deal<P> = fn(&P, Secret, Paired) -> Result<Workers>;
 
 /// The passive end of a workload over paired sockets.
 pub(crate) struct PairedListener<P> {
@@ -256,7 +256,7 @@ impl<P: Send> Listener for PairedListener<P> {
         self.unpaired.offer().clone()
     }
 
-    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Workers> {
         let secret = self.unpaired.secret;
         (self.deal)(&self.params, secret, self.unpaired.accept(patience)?)
     }
@@ -264,7 +264,7 @@ impl<P: Send> Listener for PairedListener<P> {
 
 /// Connects `socket`, which shares its port with other flows', to its own flow's `peer`. Earlier
 /// datagrams on it may be another flow's: they are dropped, and sent again.
-fn hear_only(socket: &UdpSocket, peer: SocketAddr) -> Result<(), LoadError> {
+fn hear_only(socket: &UdpSocket, peer: SocketAddr) -> Result<()> {
     let error = |cause| SysError::new("connect to", peer.to_string(), cause);
     socket.connect(peer).map_err(error)?;
     socket.set_nonblocking(true).map_err(error)?;
@@ -277,12 +277,7 @@ fn hear_only(socket: &UdpSocket, peer: SocketAddr) -> Result<(), LoadError> {
 }
 
 /// Reads the datagrams on `socket`; connects it to the sender of a pairing datagram from `proven`.
-fn pair(
-    socket: &UdpSocket,
-    tag: Tag,
-    proven: IpAddr,
-    foreign: &mut u64,
-) -> Result<bool, LoadError> {
+fn pair(socket: &UdpSocket, tag: Tag, proven: IpAddr, foreign: &mut u64) -> Result<bool> {
     let error = |cause| SysError::new("pair", rendezvous_name(socket), cause);
     socket.set_nonblocking(true).map_err(error)?;
     let mut bytes = [0; HEADER_BYTES];
@@ -305,8 +300,8 @@ pub(crate) fn connect(
     device: Option<&str>,
     shape: Shape,
     planned: &PlannedPorts,
-    mut prepare: impl FnMut(&Socket) -> Result<(), LoadError>,
-) -> Result<Paired, LoadError> {
+    mut prepare: impl FnMut(&Socket) -> Result<()>,
+) -> Result<Paired> {
     let Shape { workload, workers, flows } = shape;
     let address = rendezvous::only_address(offer)?;
     offer.addresses.iter().try_for_each(|address| setup.permits.connection(*address))?;

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use linerate_model::{Bytes, ParamError, Params, Side};
 
 use crate::parameter::{Parameter, Reader, Words};
-use crate::{JobPorts, Listener, LoadError, Offer, Setup, Worker, Workload};
+use crate::{JobPorts, Listener, Offer, Result, Setup, Workers, Workload};
 
 /// Directions of data, seen from the active end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,17 +77,10 @@ pub(crate) trait Typed: Sync {
     const ON_LOOPBACK: bool = true;
 
     /// Starts the passive end, see [`Workload::listen`].
-    fn start_passive(
-        params: Self::Params,
-        setup: &Setup<'_>,
-    ) -> Result<Box<dyn Listener>, LoadError>;
+    fn start_passive(params: Self::Params, setup: &Setup<'_>) -> Result<Box<dyn Listener>>;
 
     /// Starts the active end, see [`Workload::connect`].
-    fn start_active(
-        params: Self::Params,
-        setup: &Setup<'_>,
-        offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError>;
+    fn start_active(params: Self::Params, setup: &Setup<'_>, offer: &Offer) -> Result<Workers>;
 }
 
 impl<T: Typed> Workload for T {
@@ -132,11 +125,11 @@ impl<T: Typed> Workload for T {
         T::ON_LOOPBACK
     }
 
-    fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
         T::start_passive(read(setup.params)?, setup)
     }
 
-    fn connect(&self, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn connect(&self, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
         T::start_active(read(setup.params)?, setup, offer)
     }
 }

@@ -28,7 +28,7 @@ use super::socket_options::SocketOptions;
 use super::udp_stream::RECEIVE_BUFFER;
 use crate::parameter::{Parameter, Reader, Takes, wrong};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
+use crate::{Listener, Offer, Result, Setup, Times, Workers};
 pub use course::{LOSS as FLOOD_LOSS, LOSS_TIME as FLOOD_LOSS_TIME};
 use course::{MOST_DATAGRAMS, ProbeLimits};
 
@@ -130,10 +130,7 @@ impl Typed for PathProbe {
         footprint::of_counts((1, Times::NONE, 2 << 20), (1, records))
     }
 
-    fn start_passive(
-        params: PathProbeParams,
-        setup: &Setup<'_>,
-    ) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(params: PathProbeParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
         let device = params.options.device(setup.local)?;
         let asked = params.clone();
         let prepare = move |socket: &Socket| asked.prepare(socket);
@@ -141,11 +138,7 @@ impl Typed for PathProbe {
         Ok(Box::new(PairedListener { params, unpaired, deal: flow::deal_passive }))
     }
 
-    fn start_active(
-        params: PathProbeParams,
-        setup: &Setup<'_>,
-        offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(params: PathProbeParams, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
         let device = params.options.device(setup.local)?;
         let paired =
             pairing::connect(setup, offer, device, SHAPE, &PlannedPorts::NONE, |socket| {
@@ -159,7 +152,7 @@ impl Typed for PathProbe {
 const SHAPE: Shape = Shape { workload: WORKLOAD, workers: 1, flows: 1 };
 
 impl PathProbeParams {
-    fn prepare(&self, socket: &Socket) -> Result<(), LoadError> {
+    fn prepare(&self, socket: &Socket) -> Result<()> {
         self.options.set(socket)?;
         if self.options.send_buffer.or(self.options.socket_buffer).is_none() {
             socket::set_buffer(socket, Buffer::Send, SEND_BUFFER)?;
@@ -176,7 +169,7 @@ impl PathProbeParams {
 }
 
 /// Returns bytes of the headers of IP and UDP that datagrams of `socket` have.
-fn header_bytes(socket: &std::net::UdpSocket) -> Result<u64, LoadError> {
+fn header_bytes(socket: &std::net::UdpSocket) -> Result<u64> {
     /// IPv4 (RFC 791) or IPv6 (RFC 8200), and UDP (RFC 768).
     const IPV4_AND_UDP: u64 = 20 + 8;
     const IPV6_AND_UDP: u64 = 40 + 8;

@@ -12,7 +12,7 @@ use linerate_model::ParamError;
 use socket2::{Socket, Type};
 
 use super::sockets::bound;
-use crate::LoadError;
+use crate::Result;
 use crate::parameter::{Reader, wrong};
 
 /// A port that a plan may choose.
@@ -137,11 +137,7 @@ impl PlannedPorts {
 
     /// Opens the datagram socket of a flow at the passive end. With planned ports all sockets share
     /// one port.
-    pub(crate) fn receiving(
-        &self,
-        own: SocketAddr,
-        device: Option<&str>,
-    ) -> Result<Socket, LoadError> {
+    pub(crate) fn receiving(&self, own: SocketAddr, device: Option<&str>) -> Result<Socket> {
         bound(Type::DGRAM, self.destination(own), device, |socket| {
             // Flows with planned source ports share one destination port, and the kernel
             // distinguishes them by source.

@@ -21,7 +21,7 @@ pub(crate) use super::proof::Hello;
 use super::proof::{ANSWER_BYTES, Exchange, HELLO_BYTES, PROOF_BYTES, Role};
 use super::shared_port::Intake;
 use super::sockets::{bound, held, zoned};
-use crate::{LoadError, Offer, Patience, Permits, Setup};
+use crate::{LoadError, Offer, Patience, Permits, Result, Setup};
 
 /// Most connections beyond the expected ones that may be in the middle of their proof.
 const STRANGERS: usize = 128;
@@ -60,8 +60,8 @@ fn after_another(socket: &Socket, address: SocketAddr) -> io::Result<()> {
 pub(crate) fn listen(
     address: SocketAddr,
     device: Option<&str>,
-    prepare: impl FnOnce(&Socket) -> Result<(), LoadError>,
-) -> Result<TcpListener, LoadError> {
+    prepare: impl FnOnce(&Socket) -> Result<()>,
+) -> Result<TcpListener> {
     let socket = bound(Type::STREAM, address, device, |socket| after_another(socket, address))?;
     prepare(&socket)?;
     let listening = socket.listen(BACKLOG);
@@ -84,11 +84,7 @@ pub(crate) enum Entrance {
 impl Entrance {
     /// Opens the agent's port for the `count` connections of this job, or where the agent has none
     /// for this endpoint, a free port of the job's own.
-    pub(crate) fn open(
-        setup: &Setup<'_>,
-        count: u32,
-        device: Option<&str>,
-    ) -> Result<Self, LoadError> {
+    pub(crate) fn open(setup: &Setup<'_>, count: u32, device: Option<&str>) -> Result<Self> {
         if let Some(entrance) = Self::shared(setup, count, device) {
             return Ok(entrance);
         }
@@ -96,7 +92,7 @@ impl Entrance {
     }
 
     /// Takes a listener of the job's own.
-    pub(crate) fn own(listener: TcpListener) -> Result<Self, LoadError> {
+    pub(crate) fn own(listener: TcpListener) -> Result<Self> {
         let error = |cause| SysError::new("listen on", "a port of its own", cause);
         let address = listener.local_addr().map_err(error)?;
         Ok(Self::Own(listener, address))
@@ -124,7 +120,7 @@ impl Entrance {
         }
     }
 
-    fn set_nonblocking(&self, nonblocking: bool) -> Result<(), LoadError> {
+    fn set_nonblocking(&self, nonblocking: bool) -> Result<()> {
         match self {
             Self::Own(listener, address) => Ok(listener
                 .set_nonblocking(nonblocking)
@@ -136,7 +132,7 @@ impl Entrance {
 }
 
 /// Returns the local address of a bound socket.
-pub(crate) fn local_address(socket: &Socket) -> Result<SocketAddr, LoadError> {
+pub(crate) fn local_address(socket: &Socket) -> Result<SocketAddr> {
     let unknown =
         || SysError::new("read the address of", "a bound socket", io::ErrorKind::AddrNotAvailable);
     Ok(socket.local_addr().ok().and_then(|address| address.as_socket()).ok_or_else(unknown)?)
@@ -155,7 +151,7 @@ pub(crate) struct Arrivals {
 
 impl Arrivals {
     /// Lets the active end begin: all connections are complete.
-    pub(crate) fn give_go_ahead(&self) -> Result<(), LoadError> {
+    pub(crate) fn give_go_ahead(&self) -> Result<()> {
         for (mut stream, go_ahead) in self.streams.iter().zip(&self.go_aheads) {
             stream
                 .write_all(go_ahead)
@@ -231,7 +227,7 @@ pub(crate) fn accept(
     expected: Hello,
     permits: &Permits,
     patience: Patience<'_>,
-) -> Result<Arrivals, LoadError> {
+) -> Result<Arrivals> {
     entrance.set_nonblocking(true)?;
     let deadline = Instant::now() + patience.longest;
     let count = expected.count as usize;
@@ -329,7 +325,7 @@ impl Opened {
     }
 
     /// Waits until `deadline` for the other end's proof of the secret, and sends this end's.
-    pub(crate) fn prove(&mut self, deadline: Instant) -> Result<(), LoadError> {
+    pub(crate) fn prove(&mut self, deadline: Instant) -> Result<()> {
         if !self.read(ANSWER_BYTES, deadline)? {
             return Err(LoadError::Unsupported {
                 what: format!("load to {}", peer(&self.stream)),
@@ -354,7 +350,7 @@ impl Opened {
     }
 
     /// Waits for the go-ahead; returns `Ok(false)` if it did not arrive before `deadline`.
-    pub(crate) fn take_go_ahead(&mut self, deadline: Instant) -> Result<bool, LoadError> {
+    pub(crate) fn take_go_ahead(&mut self, deadline: Instant) -> Result<bool> {
         if !self.read(PROOF_BYTES, deadline)? {
             return Ok(false);
         }
@@ -371,7 +367,7 @@ impl Opened {
 
     /// Fills the first `wanted` bytes of the answer; `Ok(false)` if they did not come before
     /// `deadline`.
-    fn read(&mut self, wanted: usize, deadline: Instant) -> Result<bool, LoadError> {
+    fn read(&mut self, wanted: usize, deadline: Instant) -> Result<bool> {
         let error = |cause| SysError::new("wait for the other flows of", peer(&self.stream), cause);
         while self.filled < wanted {
             let left =
@@ -412,8 +408,8 @@ pub(crate) fn connect(
     source: SocketAddr,
     device: Option<&str>,
     hello: Hello,
-    prepare: impl Fn(&Socket) -> Result<(), LoadError>,
-) -> Result<Opened, LoadError> {
+    prepare: impl Fn(&Socket) -> Result<()>,
+) -> Result<Opened> {
     setup.permits.connection(address)?;
     setup.permits.port(source.port())?;
     let (address, source) = (zoned(address, setup.local), zoned(source, setup.local));
@@ -452,8 +448,8 @@ pub(crate) fn connect_all(
     device: Option<&str>,
     hello: Hello,
     planned: &PlannedPorts,
-    prepare: impl Fn(&Socket) -> Result<(), LoadError>,
-) -> Result<Vec<TcpStream>, LoadError> {
+    prepare: impl Fn(&Socket) -> Result<()>,
+) -> Result<Vec<TcpStream>> {
     let address = only_address(offer)?;
     let ip = source_for(address, setup.local);
     let deadline = Instant::now() + setup.patience;
@@ -479,10 +475,7 @@ pub(crate) fn source_for(address: SocketAddr, local: &Endpoint) -> IpAddr {
 }
 
 /// Waits for the go-ahead on every connection within `patience`.
-fn take_every_go_ahead(
-    opened: Vec<Opened>,
-    patience: Duration,
-) -> Result<Vec<TcpStream>, LoadError> {
+fn take_every_go_ahead(opened: Vec<Opened>, patience: Duration) -> Result<Vec<TcpStream>> {
     let deadline = Instant::now() + patience;
     let (mut streams, expected) = (Vec::with_capacity(opened.len()), opened.len());
     for mut opened in opened {
@@ -505,7 +498,7 @@ fn take_every_go_ahead(
 
 /// Returns the first address of an offer, where the secret is proved. All others must be of the
 /// same host, because a proof at one address is no proof of another.
-pub(crate) fn only_address(offer: &Offer) -> Result<SocketAddr, LoadError> {
+pub(crate) fn only_address(offer: &Offer) -> Result<SocketAddr> {
     let first = offer.addresses.first().copied().ok_or_else(|| LoadError::Unsupported {
         what: "an offer without addresses".into(),
         why: "the passive end must listen first (do both ends run the same version?)".into(),
@@ -589,7 +582,7 @@ pub(crate) mod tests {
         Entrance::own(listener).expect("bound")
     }
 
-    fn accepting(listener: TcpListener) -> std::thread::JoinHandle<Result<Arrivals, LoadError>> {
+    fn accepting(listener: TcpListener) -> std::thread::JoinHandle<Result<Arrivals>> {
         let entrance = own(listener);
         std::thread::spawn(move || {
             accept(&entrance, hello(0), &Permits::EVERYTHING, PATIENCE.into())

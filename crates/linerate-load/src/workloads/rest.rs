@@ -8,7 +8,7 @@ use linerate_sys::clock;
 use linerate_sys::readiness::{Interest, Readiness};
 
 use super::placement::Waiting;
-use crate::{Due, LoadError};
+use crate::{Due, Result};
 
 /// Shorter waits spin, because the timer of the system call counts milliseconds.
 const SHORTEST_WAIT: Nanos = Nanos::from_millis(2);
@@ -26,7 +26,7 @@ impl Rest {
     pub(crate) fn new<'a, S: AsFd + 'a>(
         wait: Waiting,
         sockets: impl IntoIterator<Item = &'a S>,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let readiness = Readiness::new()?;
         for (token, socket) in (0..).zip(sockets).filter(|_| wait == Waiting::Block) {
             readiness.add(socket, token, Interest::Readable)?;

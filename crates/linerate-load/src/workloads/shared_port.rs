@@ -25,7 +25,7 @@ use socket2::Type;
 use super::datagram::Pairing;
 use super::first_bytes::{self, Cookie};
 use super::sockets::bound;
-use crate::{LoadError, Secret};
+use crate::{Result, Secret};
 
 /// Most datagrams taken from a socket before the clock is read: a stranger's flood must not
 /// hide a timeout.
@@ -86,7 +86,7 @@ impl SharedPort {
     ///
     /// # Errors
     /// If another program has the port. Then each flow of datagrams gets a port of its own.
-    pub fn open_for_datagrams(&self) -> Result<(), LoadError> {
+    pub fn open_for_datagrams(&self) -> Result<()> {
         let mut doors = Vec::new();
         for address in self.addresses() {
             let door = bound(Type::DGRAM, address, None, |socket| {

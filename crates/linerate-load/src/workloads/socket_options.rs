@@ -9,8 +9,8 @@ use linerate_model::{Bytes, Endpoint, SocketValue};
 use linerate_sys::socket::{self, Buffer};
 use serde_json::Value;
 
-use crate::LoadError;
 use crate::parameter::Reader;
+use crate::{LoadError, Result};
 
 /// Code points of RFC 2474.
 const DSCP: RangeInclusive<u64> = 0..=63;
@@ -86,7 +86,7 @@ impl SocketOptions {
     }
 
     /// Returns the interface to bind to at this end.
-    pub(crate) fn device<'a>(&'a self, local: &'a Endpoint) -> Result<Option<&'a str>, LoadError> {
+    pub(crate) fn device<'a>(&'a self, local: &'a Endpoint) -> Result<Option<&'a str>> {
         match self.device.as_deref() {
             Some("endpoint") => {
                 local.device.as_deref().map(Some).ok_or_else(|| LoadError::Unsupported {
@@ -101,7 +101,7 @@ impl SocketOptions {
     }
 
     /// Sets them on `socket`.
-    pub(crate) fn set(&self, socket: &impl AsFd) -> Result<(), LoadError> {
+    pub(crate) fn set(&self, socket: &impl AsFd) -> Result<()> {
         // The kernel caps what it cannot grant; the report shows both values.
         for (_, buffer, bytes) in self.buffers() {
             if let Some(bytes) = bytes {
@@ -112,7 +112,7 @@ impl SocketOptions {
     }
 
     /// Marks the packets of `socket` with the requested code point.
-    pub(crate) fn mark(&self, socket: &impl AsFd) -> Result<(), LoadError> {
+    pub(crate) fn mark(&self, socket: &impl AsFd) -> Result<()> {
         if let Some(dscp) = self.dscp {
             socket::set_dscp(socket, dscp)?;
         }

@@ -7,7 +7,7 @@ use linerate_model::Endpoint;
 use linerate_sys::{SysError, packet, socket as options};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::LoadError;
+use crate::{LoadError, Result};
 
 /// Opens a socket bound to `address`, on `device` if one is given. `share` sets who may share a
 /// chosen port.
@@ -16,7 +16,7 @@ pub(crate) fn bound(
     address: SocketAddr,
     device: Option<&str>,
     share: impl FnOnce(&Socket) -> io::Result<()>,
-) -> Result<Socket, LoadError> {
+) -> Result<Socket> {
     let protocol = if kind == Type::DGRAM { Protocol::UDP } else { Protocol::TCP };
     let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))
         .map_err(|cause| SysError::new("open a socket for", address.to_string(), cause))?;

@@ -18,7 +18,7 @@
 use super::null::NullListener;
 use super::parameters::Typed;
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Setup, Worker};
+use crate::{Listener, Offer, Result, Setup, Workers};
 
 mod access;
 mod backlog;
@@ -75,18 +75,11 @@ impl Typed for Storage {
             .saturating_add(prepare::FILL_MEMORY)
     }
 
-    fn start_passive(
-        _params: StorageParams,
-        _setup: &Setup<'_>,
-    ) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(_params: StorageParams, _setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
         Ok(Box::new(NullListener))
     }
 
-    fn start_active(
-        params: StorageParams,
-        setup: &Setup<'_>,
-        _offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(params: StorageParams, setup: &Setup<'_>, _offer: &Offer) -> Result<Workers> {
         prepare::workers(&params, setup, setup.patience)
     }
 }

@@ -35,7 +35,7 @@ use super::rendezvous::{self, Arrivals as Connections, Hello};
 use super::tcp_options::TcpOptions;
 use crate::parameter::{Reader, Words};
 use crate::workloads::footprint;
-use crate::{JobPorts, Listener, LoadError, Offer, Secret, Setup, Times, Worker};
+use crate::{JobPorts, Listener, Offer, Result, Secret, Setup, Times, Workers};
 
 mod client;
 mod server;
@@ -130,10 +130,7 @@ impl Typed for TcpCrr {
         footprint::of(&params.placement, Times::REQUESTS, 256 << 10, 0)
     }
 
-    fn start_passive(
-        params: TcpCrrParams,
-        setup: &Setup<'_>,
-    ) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(params: TcpCrrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
         let device = params.options.socket.device(setup.local)?;
         // Accepted connections inherit what the listener has.
         let prepare = |socket: &Socket| params.options.prepare(socket);
@@ -146,18 +143,14 @@ impl Typed for TcpCrr {
         JobListener::own(setup, listener, expected, deal)
     }
 
-    fn start_active(
-        params: TcpCrrParams,
-        setup: &Setup<'_>,
-        offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(params: TcpCrrParams, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
         let address = rendezvous::only_address(offer)?;
         let device = params.options.socket.device(setup.local)?;
         let hello = Hello::first(setup.secret, WORKLOAD, params.placement.workers());
         // Companions carry no load, so they need none of the options.
         let streams =
             rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |_| Ok(()))?;
-        let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+        let mut workers = Workers::new();
         for (number, stream) in (0_u32..).zip(streams) {
             let companion = Companion::new(stream)?;
             workers.push(client::worker(&params, number, setup, address, companion)?);
@@ -172,11 +165,11 @@ fn deal(
     word: Secret,
     listener: &TcpListener,
     arrivals: Connections,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+) -> Result<Workers> {
     let error = |cause| SysError::new("share", "the listener of a job", cause);
     listener.set_nonblocking(true).map_err(error)?;
     let mut foreign = arrivals.foreign;
-    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    let mut workers = Workers::new();
     for (number, stream) in (0_u32..).zip(arrivals.streams) {
         let listener = listener.try_clone().map_err(error)?;
         let companion = Companion::new(stream)?;

@@ -13,8 +13,8 @@ use socket2::Socket;
 
 use super::job_listener::Moment;
 use super::socket_options::{self, SocketOptions, value};
-use crate::LoadError;
 use crate::parameter::Reader;
+use crate::{LoadError, Result};
 
 /// Congestion controls that an unprivileged process may choose from.
 const ALLOWED_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
@@ -73,7 +73,7 @@ impl TcpOptions {
     /// Sets everything on a socket before it connects or listens: buffers decide the window scale,
     /// and the segment size is announced in the handshake (RFC 7323 clause 2, RFC 9293 clause
     /// 3.7.1). An accepted connection inherits it.
-    pub(crate) fn prepare(&self, socket: &Socket) -> Result<(), LoadError> {
+    pub(crate) fn prepare(&self, socket: &Socket) -> Result<()> {
         self.socket.set(socket)?;
         if let Some(mss) = self.mss {
             let mss = u32::try_from(mss.0).unwrap_or(u32::MAX);
@@ -85,7 +85,7 @@ impl TcpOptions {
     }
 
     /// Sets everything on a socket of the passive end.
-    pub(crate) fn prepare_at(&self, socket: &Socket, moment: Moment) -> Result<(), LoadError> {
+    pub(crate) fn prepare_at(&self, socket: &Socket, moment: Moment) -> Result<()> {
         self.prepare(socket)?;
         if moment == Moment::AfterHandshake && self.socket.receive_bytes().is_some() {
             // The handshake has limited the window to the buffer that the listener had.
@@ -107,7 +107,7 @@ impl TcpOptions {
         bytes < FIRST_WINDOW || bytes > largest.unwrap_or(0) / 2
     }
 
-    fn set_behaviour(&self, socket: &Socket) -> Result<(), LoadError> {
+    fn set_behaviour(&self, socket: &Socket) -> Result<()> {
         socket
             .set_tcp_nodelay(self.no_delay)
             .map_err(|cause| SysError::new("set TCP_NODELAY of", "a connection", cause))?;
@@ -116,10 +116,7 @@ impl TcpOptions {
 
     /// Sets the options that a connection need not inherit from its listener, and returns those in
     /// force.
-    pub(crate) fn granted(
-        &self,
-        socket: &Socket,
-    ) -> Result<BTreeMap<String, SocketValue>, LoadError> {
+    pub(crate) fn granted(&self, socket: &Socket) -> Result<BTreeMap<String, SocketValue>> {
         self.set_behaviour(socket)?;
         self.socket.mark(socket)?;
         let mut values = self.socket.granted(socket);
@@ -167,7 +164,7 @@ fn text(bytes: Option<Vec<u8>>) -> Option<Value> {
 }
 
 /// Requests a congestion control by name.
-fn set_congestion(socket: &Socket, name: &str) -> Result<(), LoadError> {
+fn set_congestion(socket: &Socket, name: &str) -> Result<()> {
     if name == HOST_DEFAULT {
         return Ok(());
     }

@@ -21,7 +21,7 @@ use super::rendezvous::{self, Hello};
 use super::tcp_options::TcpOptions;
 use crate::parameter::Reader;
 use crate::workloads::footprint;
-use crate::{JobPorts, Listener, LoadError, Offer, Setup, Times, Worker};
+use crate::{JobPorts, Listener, Offer, Result, Setup, Times, Workers};
 
 mod client;
 mod server;
@@ -85,10 +85,7 @@ impl Typed for TcpRr {
         )
     }
 
-    fn start_passive(
-        params: TcpRrParams,
-        setup: &Setup<'_>,
-    ) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(params: TcpRrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
         let own = params.options.need_own_listener().then(|| rendezvous::any_port(setup.local));
         let expected = Hello::first(setup.secret, WORKLOAD, params.placement.streams());
         let options = params.options.clone();
@@ -98,11 +95,7 @@ impl Typed for TcpRr {
         JobListener::boxed(setup, own, device.as_deref(), expected, prepare, deal)
     }
 
-    fn start_active(
-        params: TcpRrParams,
-        setup: &Setup<'_>,
-        offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(params: TcpRrParams, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
         let hello = Hello::first(setup.secret, WORKLOAD, params.placement.streams());
         let device = params.options.socket.device(setup.local)?;
         let streams =

@@ -24,7 +24,7 @@ use super::ports::PlannedPorts;
 use super::socket_options::SocketOptions;
 use crate::parameter::{Reader, wrong};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
+use crate::{Listener, Offer, Result, Setup, Times, Workers};
 
 mod client;
 mod flow;
@@ -106,10 +106,7 @@ impl Typed for UdpRr {
         )
     }
 
-    fn start_passive(
-        params: UdpRrParams,
-        setup: &Setup<'_>,
-    ) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(params: UdpRrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
         let device = params.options.device(setup.local)?;
         let asked = params.clone();
         let prepare = move |socket: &Socket| asked.prepare(socket);
@@ -118,11 +115,7 @@ impl Typed for UdpRr {
         Ok(Box::new(PairedListener { params, unpaired, deal: server::deal }))
     }
 
-    fn start_active(
-        params: UdpRrParams,
-        setup: &Setup<'_>,
-        offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(params: UdpRrParams, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
         let device = params.options.device(setup.local)?;
         let paired = pairing::connect(
             setup,
@@ -145,7 +138,7 @@ impl UdpRrParams {
         }
     }
 
-    fn prepare(&self, socket: &Socket) -> Result<(), LoadError> {
+    fn prepare(&self, socket: &Socket) -> Result<()> {
         self.options.set(socket)?;
         udp::set_receive_timeout(socket, PATIENCE)?;
         Ok(udp::set_send_timeout(socket, PATIENCE)?)

@@ -25,7 +25,7 @@ use super::ports::PlannedPorts;
 use super::socket_options::SocketOptions;
 use crate::parameter::{Parameter, Reader, Takes, Words};
 use crate::workloads::footprint;
-use crate::{JobPorts, Listener, LoadError, Offer, Setup, Times, Worker};
+use crate::{JobPorts, Listener, Offer, Result, Setup, Times, Workers};
 
 mod flow;
 mod receiver;
@@ -199,10 +199,7 @@ impl Typed for UdpStream {
         footprint::of(&params.placement, times, 8 << 20, 128 << 10)
     }
 
-    fn start_passive(
-        params: UdpStreamParams,
-        setup: &Setup<'_>,
-    ) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(params: UdpStreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
         let device = params.options.device(setup.local)?;
         let asked = params.clone();
         let prepare = move |socket: &Socket| asked.prepare(socket);
@@ -211,11 +208,7 @@ impl Typed for UdpStream {
         Ok(Box::new(PairedListener { params, unpaired, deal: worker::deal_passive }))
     }
 
-    fn start_active(
-        params: UdpStreamParams,
-        setup: &Setup<'_>,
-        offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(params: UdpStreamParams, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
         let device = params.options.device(setup.local)?;
         let paired =
             pairing::connect(setup, offer, device, params.shape(), &params.planned, |socket| {
@@ -238,7 +231,7 @@ impl UdpStreamParams {
         self.arrivals.arrival_of(self.burst)
     }
 
-    fn prepare(&self, socket: &Socket) -> Result<(), LoadError> {
+    fn prepare(&self, socket: &Socket) -> Result<()> {
         self.options.set(socket)?;
         udp::count_drops(socket)?;
         if self.arrivals.is_open() {

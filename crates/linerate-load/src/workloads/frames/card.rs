@@ -21,7 +21,7 @@ use linerate_sys::{SysError, clock};
 use sha2::Sha256;
 
 use super::ledger::Tags;
-use crate::{LoadError, Secret};
+use crate::{LoadError, Result, Secret};
 
 const CARD_BYTES: usize = 80;
 const MAGIC: [u8; 8] = *b"lrframe1";
@@ -80,11 +80,7 @@ impl Card {
     }
 
     /// Sends this card to the other end and receives its card.
-    pub(super) fn exchange(
-        self,
-        mut stream: &TcpStream,
-        patience: Duration,
-    ) -> Result<Self, LoadError> {
+    pub(super) fn exchange(self, mut stream: &TcpStream, patience: Duration) -> Result<Self> {
         let failed = |cause| SysError::new("exchange cards with", peer_of(stream), cause);
         // A timeout of zero would mean to wait for ever.
         stream.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(failed)?;
@@ -105,7 +101,7 @@ fn peer_of(stream: &TcpStream) -> String {
 }
 
 /// Announces that this end is ready to receive, and waits until the other one is.
-pub(super) fn ready(mut stream: &TcpStream, patience: Duration) -> Result<(), LoadError> {
+pub(super) fn ready(mut stream: &TcpStream, patience: Duration) -> Result<()> {
     const READY: [u8; 1] = *b"r";
     let action = "await the readiness (did its end fail?) of";
     let failed = |cause| SysError::new(action, peer_of(stream), cause);

@@ -16,7 +16,7 @@ use super::packet_ring::RingTransmit;
 use super::udp::{UdpReceive, UdpTransmit};
 use super::xdp::{XdpBoth, XdpReceive, XdpTransmit};
 use super::{FramesParams, Mode};
-use crate::LoadError;
+use crate::Result;
 use crate::workloads::parameters::Direction;
 use Mode::{
     Auto, Live, Packet, PacketBypass, PacketRing, PacketRingBypass, Udp, Xdp, XdpCopy, XdpGeneric,
@@ -27,7 +27,7 @@ use Mode::{
 const PACKET_SUFFICES: f64 = 300_000.0;
 
 /// Opens the sending half of the requested mode.
-pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadError> {
+pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>> {
     match opening.mode {
         Live => Ok(Box::new(LiveTransmit::open(opening)?)),
         Xdp | XdpCopy | XdpGeneric | XdpZeroCopy => Ok(Box::new(XdpTransmit::open(opening)?)),
@@ -50,7 +50,7 @@ pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadE
 }
 
 /// Opens the receiving half.
-pub(super) fn receive(opening: &Opening<'_>) -> Result<Box<dyn Receive>, LoadError> {
+pub(super) fn receive(opening: &Opening<'_>) -> Result<Box<dyn Receive>> {
     match opening.mode {
         Live | Xdp | XdpCopy | XdpGeneric | XdpZeroCopy => Ok(Box::new(XdpReceive::open(opening)?)),
         Auto if wants_speed(opening.params) && is_bare(opening.interface) => {
@@ -67,7 +67,7 @@ pub(super) fn receive(opening: &Opening<'_>) -> Result<Box<dyn Receive>, LoadErr
 }
 
 /// Opens both halves in one, for modes in which a queue has one socket for both directions.
-pub(super) fn both(opening: &Opening<'_>) -> Result<Box<dyn Both>, LoadError> {
+pub(super) fn both(opening: &Opening<'_>) -> Result<Box<dyn Both>> {
     Ok(Box::new(XdpBoth::open(opening)?))
 }
 

@@ -8,7 +8,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use super::PortChoice;
 use super::backend::{Opening, Order};
 use super::numbering::Numbering;
-use crate::LoadError;
+use crate::{LoadError, Result};
 
 /// Lowest random port (RFC 4814 clause 4.3: 1024 to 65535).
 const FIRST_RANDOM_PORT: u16 = 1024;
@@ -31,7 +31,7 @@ pub(super) struct Filler {
 }
 
 impl Filler {
-    pub(super) fn new(opening: &Opening<'_>, n_slots: usize) -> Result<Self, LoadError> {
+    pub(super) fn new(opening: &Opening<'_>, n_slots: usize) -> Result<Self> {
         let templates = opening.templates().map_err(unfit)?;
         let overhead = templates.first().map_or(0, Template::signature_at) + FCS_BYTES;
         let random = opening.params.ports == PortChoice::Random;

@@ -8,7 +8,7 @@ use linerate_sys::netlink::{Link, RouteSocket};
 use linerate_sys::netns;
 
 use super::{FramesParams, Mode};
-use crate::{LoadError, Permits};
+use crate::{LoadError, Permits, Result};
 
 /// Prefix of a lab's namespaces.
 const LAB_PREFIX: &str = "lr-";
@@ -41,7 +41,7 @@ impl Interface {
         params: &FramesParams,
         local: &Endpoint,
         toward: Option<SocketAddr>,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let mut kernel = RouteSocket::open()?;
         // A name given in the plan is for this job, so it wins over the testbed's.
         let named = params.options.device(local)?.or(local.device.as_deref());
@@ -72,7 +72,7 @@ impl Interface {
         Self::of(link)
     }
 
-    fn of(link: Link) -> Result<Self, LoadError> {
+    fn of(link: Link) -> Result<Self> {
         let Link { name, index, address, mtu, flags, .. } = link;
         let mac = address.map(MacAddress).ok_or_else(|| LoadError::Unsupported {
             what: format!("frames at interface {name}"),
@@ -85,7 +85,7 @@ impl Interface {
     ///
     /// # Errors
     /// If the kernel does not list its addresses.
-    pub(super) fn beside(mut self, control: &[IpAddr]) -> Result<Self, LoadError> {
+    pub(super) fn beside(mut self, control: &[IpAddr]) -> Result<Self> {
         if !control.is_empty() {
             RouteSocket::open()?.addresses(|one| {
                 self.carries_control |= one.index == self.index && control.contains(&one.address);
@@ -104,7 +104,7 @@ impl Interface {
     ///
     /// # Errors
     /// If the owner does not.
-    pub(super) fn raw_frames(&self, permits: &Permits) -> Result<(), LoadError> {
+    pub(super) fn raw_frames(&self, permits: &Permits) -> Result<()> {
         raw_frames(permits, &self.name)
     }
 
@@ -113,11 +113,11 @@ impl Interface {
     /// # Errors
     /// If it is outside of a lab without permission, if it is down or without carrier, or if its
     /// MTU is too small.
-    pub(super) fn check(&self, params: &FramesParams) -> Result<(), LoadError> {
+    pub(super) fn check(&self, params: &FramesParams) -> Result<()> {
         self.is_fit(params, is_in_lab())
     }
 
-    fn is_fit(&self, params: &FramesParams, is_lab: bool) -> Result<(), LoadError> {
+    fn is_fit(&self, params: &FramesParams, is_lab: bool) -> Result<()> {
         let refuse = |why: String| {
             Err(LoadError::Unsupported { what: format!("frames at interface {}", self.name), why })
         };
@@ -166,11 +166,7 @@ impl Interface {
     /// # Errors
     /// If there is no route, the address is not known, or the other end names another address than
     /// the kernel.
-    pub(super) fn next_hop(
-        &self,
-        destination: IpAddr,
-        peer: MacAddress,
-    ) -> Result<MacAddress, LoadError> {
+    pub(super) fn next_hop(&self, destination: IpAddr, peer: MacAddress) -> Result<MacAddress> {
         let mut kernel = RouteSocket::open()?;
         let gateway = kernel.route_to(destination)?.gateway();
         // The loopback has no neighbours; frames are addressed to itself.
@@ -206,7 +202,7 @@ impl Interface {
 
 /// Checks that raw frames may be sent at the interface called `name`: `permits` allow it, or this
 /// thread is in a lab.
-pub(in crate::workloads) fn raw_frames(permits: &Permits, name: &str) -> Result<(), LoadError> {
+pub(in crate::workloads) fn raw_frames(permits: &Permits, name: &str) -> Result<()> {
     if is_in_lab() { Ok(()) } else { permits.raw_frames(name) }
 }
 
@@ -217,7 +213,7 @@ fn is_in_lab() -> bool {
     netns::name().is_some_and(|name| name.starts_with(LAB_PREFIX) && netns::is_kept(&name))
 }
 
-fn index_of(kernel: &mut RouteSocket, address: IpAddr) -> Result<Option<u32>, LoadError> {
+fn index_of(kernel: &mut RouteSocket, address: IpAddr) -> Result<Option<u32>> {
     let mut index = None;
     kernel.addresses(|found| {
         if found.address == address.to_canonical() {

@@ -16,7 +16,7 @@ use super::PortChoice;
 use super::backend::{FlowPlan, Opening, Order, Transmit};
 use super::filler::unfit;
 use super::numbering::Numbering;
-use crate::LoadError;
+use crate::Result;
 
 /// Frames of one call: two milliseconds of them. A call costs what about fifty frames cost.
 const CALL: u32 = 8192;
@@ -35,7 +35,7 @@ pub(super) struct LiveTransmit {
 }
 
 impl LiveTransmit {
-    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self> {
         let params = opening.params;
         let random = params.ports == PortChoice::Random;
         // The checksum includes the drawn ports, so it cannot be made beforehand.

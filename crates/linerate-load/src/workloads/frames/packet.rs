@@ -23,7 +23,7 @@ use super::filler::Filler;
 use super::ledger::{Ledger, NEEDED};
 use super::{Keep, Mode};
 use crate::workloads::rendezvous::would_wait;
-use crate::{LoadError, Tally};
+use crate::{Result, Tally};
 
 /// A block holds a thousand kept headers. A ring has at most 256 of them, and larger ones if it is
 /// larger.
@@ -57,7 +57,7 @@ pub(super) struct PacketTransmit {
 }
 
 impl PacketTransmit {
-    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self> {
         let params = opening.params;
         let discipline = discipline(opening.mode);
         // A burst leaves in one call.
@@ -144,7 +144,7 @@ pub(super) struct PacketReceive {
 }
 
 impl PacketReceive {
-    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self> {
         let params = opening.params;
         let headers = &opening.flows.first().expect("a worker has a flow").headers;
         // The kernel removes the outer tag and reports it beside the frame.

@@ -13,7 +13,7 @@ use linerate_sys::packet::{QueueingDiscipline, SendRing, Stopped};
 use super::backend::{FILLING, Opening, Order, Transmit};
 use super::filler::Filler;
 use super::packet::{PAST, THROUGH, discipline};
-use crate::LoadError;
+use crate::Result;
 
 /// Frames in flight: enough for a receiver's late CPU, and for a queue of a thousand
 /// (`txqueuelen`).
@@ -29,7 +29,7 @@ pub(super) struct RingTransmit {
 }
 
 impl RingTransmit {
-    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self> {
         let params = opening.params;
         let discipline = discipline(opening.mode);
         // A burst leaves in one call.

@@ -24,7 +24,7 @@ use crate::workloads::datagram::{Purpose, Tag};
 use crate::workloads::pairing::{Paired, Waiting as Unpaired};
 use crate::workloads::parameters::Direction;
 use crate::workloads::placement::deal;
-use crate::{Listener, LoadError, Offer, Patience, Permits, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Patience, Permits, Result, Secret, Setup, Workers};
 
 /// Time to live of test frames.
 const HOPS: u8 = 64;
@@ -56,7 +56,7 @@ impl Listener for FramesListener {
         self.unpaired.offer().clone()
     }
 
-    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Workers> {
         let Self { params, unpaired, interface, secret, seed, peer_clock, permits } = *self;
         let paired = unpaired.accept(patience)?;
         let patience = patience.longest;
@@ -76,11 +76,7 @@ struct Trial<'a> {
 }
 
 /// Checks that `params` are possible at this end, before anything is sent.
-pub(super) fn check(
-    params: &FramesParams,
-    interface: &Interface,
-    permits: &Permits,
-) -> Result<(), LoadError> {
+pub(super) fn check(params: &FramesParams, interface: &Interface, permits: &Permits) -> Result<()> {
     interface.check(params)?;
     if params.realtime {
         permits.realtime()?;
@@ -93,7 +89,7 @@ pub(super) fn check(
 }
 
 /// Checks that raw sockets may be opened.
-fn permitted(interface: &Interface, permits: &Permits) -> Result<(), LoadError> {
+fn permitted(interface: &Interface, permits: &Permits) -> Result<()> {
     interface.raw_frames(permits)?;
     // Opening a socket is the only sure test: capabilities alone do not show what a sandbox
     // forbids.
@@ -117,7 +113,7 @@ pub(super) fn active(
     setup: &Setup<'_>,
     interface: &Interface,
     paired: Paired,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+) -> Result<Workers> {
     let Setup { secret, seed, patience, peer_clock, permits, .. } = *setup;
     let trial = Trial { secret, seed, patience, peer_clock, permits };
     open(params, JobEnd::Active, trial, interface, paired)
@@ -129,7 +125,7 @@ fn open(
     trial: Trial<'_>,
     interface: &Interface,
     paired: Paired,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+) -> Result<Workers> {
     let Paired { companions, sockets, foreign } = paired;
     // The permission is part of the card: both ends must know the mode before either opens it.
     let own = Card::new(
@@ -194,7 +190,7 @@ fn open(
     // The other end chooses its sender by the receiver here, and must not send before the receiver
     // is ready.
     card::ready(first, trial.patience)?;
-    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    let mut workers = Workers::new();
     for ((worker, share), companion) in (0_u32..).zip(shares).zip(companions) {
         let opening = Opening {
             flows: &share.plans,
@@ -248,7 +244,7 @@ fn obtained(
     (interface, permits): (&Interface, &Permits),
     own: &Card,
     other: &Card,
-) -> Result<Mode, LoadError> {
+) -> Result<Mode> {
     match params.mode {
         Mode::Auto if own.packets && other.packets => Ok(Mode::Auto),
         Mode::Auto => match params.beyond_sockets() {
@@ -281,9 +277,9 @@ impl Share {
         interface: &Interface,
         peer: MacAddress,
         secret: Secret,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let ends = dealt.iter().map(|(number, socket)| Ok((*number, addresses(socket)?)));
-        let ends: Vec<(u32, [SocketAddr; 2])> = ends.collect::<Result<_, LoadError>>()?;
+        let ends: Vec<(u32, [SocketAddr; 2])> = ends.collect::<Result<_>>()?;
         let plans = plans(params, interface, peer, secret, &ends)?;
         Ok(Self {
             ends,
@@ -300,7 +296,7 @@ fn swapped(tags: Tags) -> Tags {
 }
 
 /// Returns both addresses of a paired socket, this end's first.
-fn addresses(socket: &UdpSocket) -> Result<[SocketAddr; 2], LoadError> {
+fn addresses(socket: &UdpSocket) -> Result<[SocketAddr; 2]> {
     let both = socket.local_addr().and_then(|local| Ok([local, socket.peer_addr()?]));
     let both =
         both.map_err(|cause| SysError::new("read the addresses of", "a paired socket", cause))?;
@@ -314,7 +310,7 @@ fn plans(
     peer: MacAddress,
     secret: Secret,
     ends: &[(u32, [SocketAddr; 2])],
-) -> Result<Vec<FlowPlan>, LoadError> {
+) -> Result<Vec<FlowPlan>> {
     let mut plans = Vec::new();
     // A worker without flows asks for no route.
     let Some((_, [_, remote])) = ends.first() else { return Ok(plans) };
@@ -339,7 +335,7 @@ fn plans(
     Ok(plans)
 }
 
-fn of_one_family(source: IpAddr, destination: IpAddr) -> Result<Addresses, LoadError> {
+fn of_one_family(source: IpAddr, destination: IpAddr) -> Result<Addresses> {
     match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => Ok(Addresses::V4 { source, destination }),
         (IpAddr::V6(source), IpAddr::V6(destination)) => Ok(Addresses::V6 { source, destination }),

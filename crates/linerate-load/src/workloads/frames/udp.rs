@@ -23,7 +23,7 @@ use super::ledger::{Ledger, Received};
 use super::sizes::Sizes;
 use crate::workloads::datagram::number_of;
 use crate::workloads::rendezvous::would_wait;
-use crate::{LoadError, Tally};
+use crate::{LoadError, Result, Tally};
 
 /// Longest wait of a send without room, so that its thread stays responsive.
 const PATIENCE: Duration = Duration::from_millis(4);
@@ -32,14 +32,14 @@ const COALESCED_BYTES: usize = 1 << 16;
 const COALESCED_MESSAGES: usize = 16;
 
 /// Prepares a paired socket for this mode.
-pub(super) fn prepare(socket: &UdpSocket) -> Result<(), LoadError> {
+pub(super) fn prepare(socket: &UdpSocket) -> Result<()> {
     udp::count_drops(socket)?;
     udp::coalesce(socket)?;
     Ok(udp::set_send_timeout(socket, PATIENCE)?)
 }
 
 /// Both halves need the sockets.
-fn shared(sockets: &[UdpSocket]) -> Result<Vec<UdpSocket>, LoadError> {
+fn shared(sockets: &[UdpSocket]) -> Result<Vec<UdpSocket>> {
     let cloned: io::Result<Vec<UdpSocket>> = sockets.iter().map(UdpSocket::try_clone).collect();
     Ok(cloned.map_err(|cause| SysError::new("duplicate", "a paired socket", cause))?)
 }
@@ -67,7 +67,7 @@ struct Flow {
 }
 
 impl UdpTransmit {
-    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self> {
         let params = opening.params;
         let sizes = opening.sizes().clone();
         let headers = &opening.flows.first().expect("a worker has a flow").headers;
@@ -212,7 +212,7 @@ fn frames_of(messages: u64, missing: u64, most_segments: u64) -> u64 {
 }
 
 impl UdpReceive {
-    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self> {
         let pairs = shared(opening.sockets)?.into_iter().zip(opening.flows.iter().cloned());
         let flows = pairs.map(|(socket, plan)| Incoming {
             // Drops before the load are not part of it.

@@ -17,7 +17,7 @@ use super::queues::{Board, ByOthers};
 use crate::workloads::arrivals::{late_starts, mean_gap, share, very_late_starts};
 use crate::workloads::companion::{Companion, START};
 use crate::workloads::placement::Waiting;
-use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Tally, Times, Worker};
 
 /// A paced sender sleeps until this long before the next departure and then spins. One wake-up in a
 /// thousand is later than that.
@@ -74,7 +74,7 @@ pub(super) struct FramesWorker {
 }
 
 impl FramesWorker {
-    pub(super) fn new(params: &FramesParams, parts: Parts) -> Result<Self, LoadError> {
+    pub(super) fn new(params: &FramesParams, parts: Parts) -> Result<Self> {
         let rate = params.frames_per_second().filter(|_| parts.halves.transmit().is_some());
         let load = share(rate, params.arrival(), 1, parts.flows.len(), params.placement.streams());
         let readiness = Readiness::new()?;

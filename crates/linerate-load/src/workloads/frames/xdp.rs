@@ -25,7 +25,7 @@ use super::backend::{FILLING, Opening, Order, Receive, Transmit, locate};
 use super::filler::Filler;
 use super::ledger::Ledger;
 use super::queues::Board;
-use crate::{LoadError, Tally};
+use crate::{LoadError, Result, Tally};
 
 /// Most frames in flight to the device: more only evict the caches.
 const N_TRANSMIT: u32 = 1024;
@@ -72,7 +72,7 @@ struct Sending {
 
 impl Sending {
     /// Fills every slot of `socket`.
-    fn new(opening: &Opening<'_>, socket: &mut XdpSocket) -> Result<Self, LoadError> {
+    fn new(opening: &Opening<'_>, socket: &mut XdpSocket) -> Result<Self> {
         socket.prepare(|_, frame| frame.fill(FILLING));
         let n_flows = opening.flows.len();
         Ok(Self {
@@ -182,7 +182,7 @@ pub(super) struct XdpTransmit {
 
 impl XdpTransmit {
     /// Opens the transmit queue with the worker's number.
-    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self> {
         let options = options(opening, opening.worker, true, 0);
         let socket = XdpSocket::open(&opening.interface.name, options);
         // A device with fewer queues than workers answers with an error that names no cause.
@@ -223,7 +223,7 @@ pub(super) struct XdpBoth {
 }
 
 impl XdpBoth {
-    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self> {
         let mut receive = XdpReceive::open_to(opening, true)?;
         let sending = Sending::new(opening, &mut receive.sockets[0])?;
         Ok(Self { receive, sending })
@@ -287,12 +287,12 @@ pub(super) struct XdpReceive {
 }
 
 impl XdpReceive {
-    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self> {
         Self::open_to(opening, false)
     }
 
     /// Opens the queues. The first queue's socket also sends, if `first_sends`.
-    fn open_to(opening: &Opening<'_>, first_sends: bool) -> Result<Self, LoadError> {
+    fn open_to(opening: &Opening<'_>, first_sends: bool) -> Result<Self> {
         let device = &opening.interface.name;
         let placement = ways(opening).1;
         let headers = &opening.flows.first().expect("a worker has a flow").headers;

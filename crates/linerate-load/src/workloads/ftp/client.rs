@@ -13,7 +13,7 @@ use socket2::{SockAddr, Socket};
 use super::lines::{self, Lines, Reply, Words};
 use super::protection::Protection;
 use super::{FtpParams, Passive};
-use crate::LoadError;
+use crate::Result;
 use crate::workloads::transfer::{
     Account, Bench, Common, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Sent, Session,
     Shaken, Store, TransferStage, Turn, Watched, connected,
@@ -105,7 +105,7 @@ impl FtpSession {
         store: &Store,
         user: (String, String),
         path: &str,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let Common { files, placement, .. } = &params.common;
         Ok(Self {
             remote: dial.remote.into(),

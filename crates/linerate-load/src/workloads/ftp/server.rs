@@ -21,7 +21,7 @@ use crate::workloads::transfer::{
     Account, Bench, Clients, Course, Dial, Failure, Form, FoundPath, Guest, Incoming, Outgoing,
     Shaken, Store, TransferStage, Tree, Turn, Watched, resolve, spelled,
 };
-use crate::{LoadError, Secret};
+use crate::{Result, Secret};
 
 /// Longest path, the same as the longest line.
 const PATH_BYTES: usize = 4096;
@@ -94,7 +94,7 @@ impl FtpGuest {
         dial: Dial,
         store: &Store,
         secret: Secret,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let files = &params.common.files;
         Ok(Self {
             password: (files.clients == Clients::Own).then(|| spelled(secret)),

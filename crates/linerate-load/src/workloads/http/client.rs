@@ -11,7 +11,7 @@ use socket2::{SockAddr, Socket};
 use super::HttpParams;
 use super::chunks::{self, Before, Frame};
 use super::head::{Answer, Coding, HeadBuffer, Looked};
-use crate::LoadError;
+use crate::Result;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
     Account, Bench, Common, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Sent, Session,
@@ -96,7 +96,7 @@ impl HttpSession {
         store: &Store,
         authority: &str,
         path: &str,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let Common { files, placement, .. } = &params.common;
         let connection = if params.reuse { "keep-alive" } else { "close" };
         let size = files.file_size.0;

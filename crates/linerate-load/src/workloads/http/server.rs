@@ -20,7 +20,7 @@ use crate::workloads::transfer::{
     Account, Bench, Clients, Course, Dial, Failure, Form, Guest, Incoming, Outgoing, Sent, Shaken,
     Store, TransferStage, Tree, Turn, Watched, spelled,
 };
-use crate::{LoadError, Secret};
+use crate::{Result, Secret};
 use answers::target;
 
 const PART_REST: Nanos = Nanos(200_000);
@@ -106,7 +106,7 @@ impl HttpGuest {
         dial: Dial,
         store: &Store,
         secret: Secret,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let files = &params.common.files;
         let is_foreign = files.clients == Clients::Foreign;
         Ok(Self {

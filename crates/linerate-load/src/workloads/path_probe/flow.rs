@@ -15,7 +15,7 @@ use crate::workloads::datagram::{Purpose, Tag, number_of};
 use crate::workloads::pairing::Paired;
 use crate::workloads::parameters::Direction;
 use crate::workloads::socket_options;
-use crate::{LoadError, Secret, Tally, Worker};
+use crate::{Result, Secret, Tally, Workers};
 
 /// One end of the flow.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ pub(super) fn deal_active(
     params: &PathProbeParams,
     secret: Secret,
     paired: Paired,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+) -> Result<Workers> {
     deal(params, secret, paired, [Purpose::Forward, Purpose::Backward], Direction::Tx)
 }
 
@@ -122,7 +122,7 @@ pub(super) fn deal_passive(
     params: &PathProbeParams,
     secret: Secret,
     paired: Paired,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+) -> Result<Workers> {
     deal(params, secret, paired, [Purpose::Backward, Purpose::Forward], Direction::Rx)
 }
 
@@ -133,8 +133,8 @@ fn deal(
     paired: Paired,
     purposes: [Purpose; 2],
     sends: Direction,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+) -> Result<Workers> {
+    let mut workers = Workers::new();
     for (socket, companion) in paired.sockets.into_iter().zip(paired.companions) {
         let flow = Flow::new(params, secret, socket, purposes);
         flow.socket

@@ -11,7 +11,7 @@ use super::{ANSWER_BYTES, ASKS, FLAGS_AT, IS_ECT, header_bytes};
 use crate::workloads::companion::Companion;
 use crate::workloads::datagram::{HEADER_BYTES, time_of, write_header};
 use crate::workloads::rendezvous::would_wait;
-use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Tally, Times, Worker};
 use linerate_packet::sequence::{Arrival, Sequence};
 
 /// Messages per call, and the bytes of each that are copied out.
@@ -36,7 +36,7 @@ pub(super) struct ProbeReceiver {
 }
 
 impl ProbeReceiver {
-    pub(super) fn new(flow: Flow, companion: Companion) -> Result<Self, LoadError> {
+    pub(super) fn new(flow: Flow, companion: Companion) -> Result<Self> {
         Ok(Self {
             header_bytes: header_bytes(&flow.socket)?,
             flow,

@@ -12,7 +12,7 @@ use super::{ANSWER_BYTES, ASKS, FLAGS_AT, IS_ECT, PathProbeParams, header_bytes}
 use crate::workloads::companion::Companion;
 use crate::workloads::datagram::{HEADER_BYTES, time_of, write_header};
 use crate::workloads::rendezvous::would_wait;
-use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Tally, Times, Worker};
 
 /// Answers per call.
 const ANSWERS: usize = 32;
@@ -40,11 +40,7 @@ pub(super) struct ProbeSender {
 }
 
 impl ProbeSender {
-    pub(super) fn new(
-        params: &PathProbeParams,
-        flow: Flow,
-        companion: Companion,
-    ) -> Result<Self, LoadError> {
+    pub(super) fn new(params: &PathProbeParams, flow: Flow, companion: Companion) -> Result<Self> {
         let routed = udp::path_payload_bytes(&flow.socket)?;
         let header_bytes = header_bytes(&flow.socket)?;
         let readiness = Readiness::new()?;

@@ -26,7 +26,7 @@ use super::worker::StorageWorker;
 use super::{Cache, Regions, StorageParams, Wanted};
 use super::{contents, latency};
 use crate::workloads::arrivals::share;
-use crate::{LoadError, Setup, Worker};
+use crate::{LoadError, Result, Setup, Worker, Workers};
 
 /// Most threads of the engine with one thread per transfer.
 pub(super) const MOST_THREADS: u32 = 256;
@@ -68,7 +68,7 @@ pub(super) fn workers(
     params: &StorageParams,
     setup: &Setup<'_>,
     patience: Duration,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+) -> Result<Workers> {
     // Before the target is opened or filled, which may take minutes.
     check_priorities(params)?;
     let target = open(params, setup)?;
@@ -94,7 +94,7 @@ fn worker(
     stamper: Stamper,
     most: u64,
     number: u32,
-) -> Result<Box<dyn Worker>, LoadError> {
+) -> Result<Box<dyn Worker>> {
     let (mut transfers, why) = obtain(params, target, params.depth)?;
     // The golden ratio spreads consecutive worker numbers over the whole range of seeds.
     let seed = setup.seed.wrapping_add(u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -205,7 +205,7 @@ fn worker(
 }
 
 /// Checks that the kernel permits this process the priorities of the transfers.
-fn check_priorities(params: &StorageParams) -> Result<(), LoadError> {
+fn check_priorities(params: &StorageParams) -> Result<()> {
     for priority in
         params.lines.iter().filter_map(|line| line.priority).filter(|one| *one != Priority::NONE)
     {
@@ -223,7 +223,7 @@ fn check_priorities(params: &StorageParams) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn open(params: &StorageParams, setup: &Setup<'_>) -> Result<Arc<Target>, LoadError> {
+fn open(params: &StorageParams, setup: &Setup<'_>) -> Result<Arc<Target>> {
     let path = Path::new(&params.target);
     // A folder means a scratch file in it, which nobody else has.
     if setup.disks.is_folder(path) {
@@ -239,7 +239,7 @@ fn open(params: &StorageParams, setup: &Setup<'_>) -> Result<Arc<Target>, LoadEr
 }
 
 /// Returns the used range of the target.
-fn range(params: &StorageParams, target: &Target) -> Result<Range<u64>, LoadError> {
+fn range(params: &StorageParams, target: &Target) -> Result<Range<u64>> {
     let all = target.range();
     let room = all.end - all.start;
     let Some(rest) = room.checked_sub(params.offset.0) else {
@@ -267,11 +267,7 @@ fn range(params: &StorageParams, target: &Target) -> Result<Range<u64>, LoadErro
 
 /// Checks alignment: direct transfers consist of whole blocks in whole places, verified ones of
 /// whole stamps.
-fn check_blocks(
-    params: &StorageParams,
-    target: &Target,
-    range: &Range<u64>,
-) -> Result<(), LoadError> {
+fn check_blocks(params: &StorageParams, target: &Target, range: &Range<u64>) -> Result<()> {
     let block = match (params.cache, params.verify) {
         (Cache::Direct, _) => {
             target.block_bytes().max(if params.verify { STAMPED_BYTES as u64 } else { 1 })
@@ -304,11 +300,7 @@ fn default_budget(target: &Target, range: &Range<u64>) -> u64 {
 }
 
 /// Creates an engine with `depth` slots; returns it and the reason for its choice.
-fn obtain(
-    params: &StorageParams,
-    target: &Target,
-    depth: u32,
-) -> Result<(Transfers, String), LoadError> {
+fn obtain(params: &StorageParams, target: &Target, depth: u32) -> Result<(Transfers, String)> {
     let asked = [match params.engine {
         Wanted::Auto | Wanted::IoUring => Engine::IoUring,
         Wanted::IoUringPolling => Engine::IoUringPolling,
@@ -410,7 +402,7 @@ fn is_device(target: &str) -> bool {
 
 /// Returns true if the disk's driver has queues to poll. The kernel would also poll a queue with
 /// interrupts, which costs a CPU and gains nothing.
-fn check_polling(target: &Target) -> Result<(), LoadError> {
+fn check_polling(target: &Target) -> Result<()> {
     let what = || format!("poll the device of {}", target.path().display());
     let refused = |why: String| LoadError::Unsupported { what: what(), why };
     let device = target.device_name().ok_or_else(|| refused("it is in memory".into()))?;
@@ -439,7 +431,7 @@ fn fill(
     range: &Range<u64>,
     most: u64,
     patience: Duration,
-) -> Result<Stamper, LoadError> {
+) -> Result<Stamper> {
     let filled = target.filled();
     let run = filled.map_or(setup.seed | 1, |filled| filled.run);
     let stamper = Stamper { block: STAMPED_BYTES, run, verified: params.verify };
@@ -488,7 +480,7 @@ fn condition(
     stamper: Stamper,
     passes: u32,
     patience: Duration,
-) -> Result<Stamper, LoadError> {
+) -> Result<Stamper> {
     let deadline = Instant::now() + patience;
     for pass in passes..params.condition {
         if !target.spend(range.end - range.start, most) {
@@ -525,7 +517,7 @@ fn write_all(
     (stamper, piece): (Stamper, u64),
     seed: u64,
     deadline: Instant,
-) -> Result<(), LoadError> {
+) -> Result<()> {
     let what = || format!("fill {} bytes of {}", range.end - range.start, target.path().display());
     let failed = |why: String| LoadError::Unsupported { what: what(), why };
     let filling = StorageParams {

@@ -19,7 +19,7 @@ use crate::workloads::rendezvous::would_wait;
 use crate::workloads::sockets::zoned;
 use crate::workloads::tcp_options::TcpOptions;
 use crate::workloads::tcp_state;
-use crate::{Due, LoadError, Progress, Setup, Start, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Setup, Start, Tally, Times, Worker};
 use ConnectionStage::{Closing, Connecting, Receiving, Sending};
 
 /// Longest wait of a blocking call; a connection makes several in a step.
@@ -99,7 +99,7 @@ pub(super) fn worker(
     setup: &Setup<'_>,
     address: SocketAddr,
     companion: Companion,
-) -> Result<Box<dyn Worker>, LoadError> {
+) -> Result<Box<dyn Worker>> {
     let mut message = word(setup.secret, WORD).0.to_vec();
     message.resize(message.len() + params.exchange.request_bytes(), b'q');
     let (streams, workers) = (params.placement.streams(), params.placement.workers());

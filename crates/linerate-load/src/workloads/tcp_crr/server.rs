@@ -14,7 +14,7 @@ use crate::workloads::companion::Companion;
 use crate::workloads::placement::Waiting;
 use crate::workloads::rendezvous::{same_secret, would_wait};
 use crate::workloads::socket_options;
-use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Secret, Tally, Times, Worker};
 
 /// Connections open at once; more wait in the kernel.
 const PLACES: usize = 1024;
@@ -66,7 +66,7 @@ pub(super) fn worker(
     secret: Secret,
     companion: Companion,
     foreign: u64,
-) -> Result<Box<dyn Worker>, LoadError> {
+) -> Result<Box<dyn Worker>> {
     let readiness = Readiness::new()?;
     readiness.add(&listener, LISTENER, Interest::Readable)?;
     let granted = params.options.granted(&SockRef::from(&listener))?;

@@ -12,7 +12,7 @@ use crate::workloads::byte_flow::{ByteFlow, CHUNK_BYTES, modes};
 use crate::workloads::placement::deal as deal_flows;
 use crate::workloads::rest::Rest;
 use crate::workloads::socket_options;
-use crate::{Due, LoadError, Progress, Start, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Start, Tally, Times, Worker, Workers};
 
 /// Flow with its outstanding requests, oldest first, in a ring of `depth` places.
 #[derive(Debug)]
@@ -43,13 +43,10 @@ struct TcpRrClient {
 }
 
 /// Deals the connections to workers.
-pub(super) fn deal(
-    params: &TcpRrParams,
-    streams: Vec<TcpStream>,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+pub(super) fn deal(params: &TcpRrParams, streams: Vec<TcpStream>) -> Result<Workers> {
     let TcpRrParams { depth, exchange, arrivals, placement, options } = params;
     let open = arrivals.is_open();
-    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    let mut workers = Workers::new();
     for (number, own) in (0_u32..).zip(deal_flows(streams, placement.workers())) {
         let alone = placement.is_alone(own.len(), open);
         let rest =

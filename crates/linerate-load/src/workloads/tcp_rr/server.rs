@@ -10,7 +10,7 @@ use crate::workloads::placement::deal as deal_flows;
 use crate::workloads::rendezvous::Arrivals;
 use crate::workloads::rest::Rest;
 use crate::workloads::socket_options;
-use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Tally, Times, Worker, Workers};
 
 struct Flow {
     bytes: ByteFlow,
@@ -32,13 +32,10 @@ struct TcpRrServer {
 }
 
 /// Deals the connections to workers.
-pub(super) fn deal(
-    params: &TcpRrParams,
-    arrivals: Arrivals,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+pub(super) fn deal(params: &TcpRrParams, arrivals: Arrivals) -> Result<Workers> {
     let TcpRrParams { exchange, placement, options, .. } = params;
     let mut foreign = arrivals.foreign;
-    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    let mut workers = Workers::new();
     for (number, own) in (0_u32..).zip(deal_flows(arrivals.streams, placement.workers())) {
         // A lone flow waits in its own call, so it is not watched.
         let alone = placement.is_alone(own.len(), false);
@@ -49,7 +46,7 @@ pub(super) fn deal(
         };
         workers.push(Box::new(TcpRrServer {
             number,
-            flows: own.into_iter().map(flow).collect::<Result<Vec<_>, LoadError>>()?,
+            flows: own.into_iter().map(flow).collect::<Result<Vec<_>>>()?,
             request_bytes: exchange.request_bytes(),
             response_bytes: exchange.response_bytes(),
             filling: vec![b'a'; CHUNK_BYTES].into_boxed_slice(),

@@ -13,7 +13,7 @@ use super::receiver::Receiver;
 use super::sender::{Counts, Sender, Source};
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::tcp_state;
-use crate::{LoadError, Tally};
+use crate::{Result, Tally};
 
 /// Sending calls of one turn end after this many bytes: a turn is then long compared with a clock
 /// reading, and short compared with everything else.
@@ -67,7 +67,7 @@ impl Flow {
         params: &StreamParams,
         payload: &Arc<Region>,
         source: &Source,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let values = options::granted(&socket, params, role.receives)?;
         let sender =
             role.sends.then(|| Sender::new(&socket, params, payload, source)).transpose()?;

@@ -32,7 +32,7 @@ use super::parameters::Typed;
 use super::placement::deal as deal_flows;
 use super::rendezvous::{self, Arrivals, Hello};
 use crate::workloads::footprint;
-use crate::{JobPorts, Listener, LoadError, Offer, Setup, Times, Worker};
+use crate::{JobPorts, Listener, Offer, Result, Setup, Times, Workers};
 use params::StreamParams;
 use sender::Source;
 use worker::StreamWorker;
@@ -65,10 +65,7 @@ impl Typed for TcpStream {
         footprint::of_counts((workers, Times::NONE, call + (4 << 20)), (flows, 0))
     }
 
-    fn start_passive(
-        params: StreamParams,
-        setup: &Setup<'_>,
-    ) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(params: StreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
         let address = params.planned.destination(rendezvous::any_port(setup.local));
         setup.permits.port(address.port())?;
         let own = (address.port() != 0 || options::need_own_listener(&params)).then_some(address);
@@ -81,11 +78,7 @@ impl Typed for TcpStream {
         JobListener::boxed(setup, own, device.as_deref(), expected, prepare, dealt)
     }
 
-    fn start_active(
-        params: StreamParams,
-        setup: &Setup<'_>,
-        offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(params: StreamParams, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
         let device = params.options.socket.device(setup.local)?;
         let hello = Hello::first(setup.secret, WORKLOAD, params.connections());
         let prepare = |socket: &Socket| options::prepare(socket, &params);
@@ -103,7 +96,7 @@ fn deal_arrived(
     params: &StreamParams,
     local: &Endpoint,
     seed: u64,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+) -> Result<Workers> {
     let sockets = arrivals.streams.into_iter().map(Socket::from).collect();
     deal(sockets, (false, None), params, local, seed, arrivals.foreign)
 }
@@ -116,14 +109,14 @@ fn deal(
     local: &Endpoint,
     seed: u64,
     foreign: u64,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+) -> Result<Workers> {
     let cpus = if local.cpus.is_empty() { cpu::allowed()?.len() } else { local.cpus.len() };
     let n_workers = params.placement.workers.unwrap_or(cpus.min(sockets.len()) as u32);
     let source = Source {
         file: file.map(|(file, bytes)| (Arc::new(file), bytes)),
         pool: params.amount.bytes(params.message_size.0).map(Pool::new),
     };
-    let mut workers: Vec<Box<dyn Worker>> = Vec::with_capacity(n_workers as usize);
+    let mut workers = Workers::with_capacity(n_workers as usize);
     for (number, share) in (0_u32..).zip(deal_flows(sockets, n_workers)) {
         // Strangers were seen by the listener, which has no worker of its own.
         let strangers = if number == 0 { foreign } else { 0 };

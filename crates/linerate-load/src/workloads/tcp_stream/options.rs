@@ -9,7 +9,7 @@ use serde_json::Value;
 use socket2::Socket;
 
 use super::params::StreamParams;
-use crate::LoadError;
+use crate::Result;
 use crate::workloads::job_listener::Moment;
 use crate::workloads::socket_options::value;
 use crate::workloads::tcp_options;
@@ -17,7 +17,7 @@ use crate::workloads::tcp_options;
 const BITS_PER_BYTE: f64 = 8.0;
 
 /// Sets all options of a socket before it connects or listens.
-pub(super) fn prepare(socket: &Socket, params: &StreamParams) -> Result<(), LoadError> {
+pub(super) fn prepare(socket: &Socket, params: &StreamParams) -> Result<()> {
     params.options.prepare(socket)?;
     if let Some(clamp) = params.window_clamp {
         // Before the handshake: a SYN also announces a window, which limits a sender's first burst.
@@ -27,11 +27,7 @@ pub(super) fn prepare(socket: &Socket, params: &StreamParams) -> Result<(), Load
 }
 
 /// Sets all options of a socket of the passive end.
-pub(super) fn prepare_at(
-    socket: &Socket,
-    params: &StreamParams,
-    moment: Moment,
-) -> Result<(), LoadError> {
+pub(super) fn prepare_at(socket: &Socket, params: &StreamParams, moment: Moment) -> Result<()> {
     match moment {
         Moment::BeforeHandshake => prepare(socket, params),
         // A clamped window has a listener of its own.
@@ -50,7 +46,7 @@ pub(super) fn granted(
     socket: &Socket,
     params: &StreamParams,
     receives: bool,
-) -> Result<BTreeMap<String, SocketValue>, LoadError> {
+) -> Result<BTreeMap<String, SocketValue>> {
     let mut values = params.options.granted(socket)?;
     if let Some(clamp) = params.window_clamp {
         let granted = tcp::window_clamp(socket).ok().map(Value::from);

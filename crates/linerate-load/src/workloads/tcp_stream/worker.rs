@@ -19,7 +19,7 @@ use super::params::{ReceiveMode, StreamParams};
 use super::sender::Source;
 use crate::workloads::placement::Waiting;
 use crate::workloads::socket_options;
-use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Tally, Times, Worker};
 
 /// Longest wait of a blocking call: the engine's patience.
 const CALL_TIMEOUT: Duration = Duration::from_millis(10);
@@ -64,7 +64,7 @@ impl StreamWorker {
         params: &StreamParams,
         seed: u64,
         foreign: u64,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let payload = Arc::new(random_payload(params.message_size.0 as usize, seed)?);
         let mut flows = Vec::with_capacity(sockets.len());
         for (flow, socket) in sockets {
@@ -228,7 +228,7 @@ impl Worker for StreamWorker {
 }
 
 /// Prepares the sockets for the way in which this worker waits.
-fn waiting(flows: &[Flow], active: bool, params: &StreamParams) -> Result<Wait, LoadError> {
+fn waiting(flows: &[Flow], active: bool, params: &StreamParams) -> Result<Wait> {
     let error = |cause| SysError::new("set timeouts of", "a data connection", cause);
     if let ([flow], Waiting::Block) = (flows, params.placement.wait) {
         let role = params.role(flow.number, active);

@@ -16,7 +16,7 @@ use crate::workloads::companion::Companion;
 use crate::workloads::placement::Waiting;
 use crate::workloads::rendezvous::hint_at_firewall;
 use crate::workloads::socket_options;
-use crate::{Due, LoadError, Progress, Start, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Start, Tally, Times, Worker};
 
 /// Bytes per read of copying transfers.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -137,7 +137,7 @@ impl<S: Session> ClientWorker<S> {
         companion: Option<Companion>,
         wait: Waiting,
         timeout: Nanos,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         Ok(Self {
             number,
             streams: sessions.into_iter().map(Stream::new).collect(),

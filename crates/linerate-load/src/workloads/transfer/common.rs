@@ -10,7 +10,7 @@ use super::url::Url;
 use crate::parameter::{Reader, wrong};
 use crate::workloads::placement::Placement;
 use crate::workloads::tcp_options::TcpOptions;
-use crate::{LoadError, Secret};
+use crate::{Result, Secret};
 
 /// Parameters of every protocol.
 #[derive(Clone, Debug)]
@@ -60,11 +60,7 @@ impl Common {
     }
 
     /// Returns TLS of an end's connections, if they have it.
-    pub(crate) fn security(
-        &self,
-        side: Side,
-        secret: Secret,
-    ) -> Result<Option<Security>, LoadError> {
+    pub(crate) fn security(&self, side: Side, secret: Secret) -> Result<Option<Security>> {
         self.tls.security(self.url.as_ref(), side, secret)
     }
 }

@@ -11,7 +11,7 @@ use linerate_sys::storage::{Completion, Engine, Operation, Priority, Request, Tr
 
 use super::failure::Failure;
 use super::watched::Watched;
-use crate::LoadError;
+use crate::{LoadError, Result};
 use linerate_disk::Target;
 
 /// Bytes of a buffer: enough for a disk's full rate.
@@ -47,7 +47,7 @@ pub(super) enum Taken {
 impl DirectSink {
     /// Creates the sink for the `region` bytes of `target` from `base` on, both multiples of
     /// [`SLOT_BYTES`].
-    pub(super) fn new(target: &Target, base: u64, region: u64) -> Result<Self, LoadError> {
+    pub(super) fn new(target: &Target, base: u64, region: u64) -> Result<Self> {
         let mut refused = Vec::new();
         for engine in [Engine::IoUring, Engine::NativeAio, Engine::Threads] {
             let file = target.open(true, true)?;

@@ -18,7 +18,7 @@ use super::params::{Sink, TakeBy};
 use super::store::{FlowRegions, Store};
 use super::watched::Watched;
 use super::{Bench, Turn};
-use crate::LoadError;
+use crate::Result;
 use crate::workloads::rendezvous::would_wait;
 
 /// Bytes taken by one call that copies nothing.
@@ -72,7 +72,7 @@ pub(crate) struct Received {
 
 impl Incoming {
     /// Creates flow `number` of this end.
-    pub(crate) fn new(store: &Store, number: u32) -> Result<Self, LoadError> {
+    pub(crate) fn new(store: &Store, number: u32) -> Result<Self> {
         let params = &store.params;
         let base = store.place.as_ref().map_or(0, |place| place.region * u64::from(number));
         let file = || target_file(store);
@@ -283,7 +283,7 @@ impl Incoming {
 }
 
 /// Opens the file that the flows of `store` write.
-fn target_file(store: &Store) -> Result<File, LoadError> {
+fn target_file(store: &Store) -> Result<File> {
     let place = store.place.as_ref().expect("an end that stores has a place");
     Ok(place.target.open(true, false)?)
 }

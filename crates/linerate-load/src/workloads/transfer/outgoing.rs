@@ -19,7 +19,7 @@ use super::params::{Origin, SendBy};
 use super::store::{Contents, Store};
 use super::watched::Watched;
 use crate::workloads::rendezvous::would_wait;
-use crate::{LoadError, Tally};
+use crate::{Result, Tally};
 
 /// Bytes read by one call, and of a zero-copy buffer.
 const CHUNK_BYTES: usize = 128 << 10;
@@ -104,7 +104,7 @@ pub(crate) enum Sent {
 
 impl Outgoing {
     /// Creates flow `number` of this end.
-    pub(crate) fn new(store: &Store, number: u32) -> Result<Self, LoadError> {
+    pub(crate) fn new(store: &Store, number: u32) -> Result<Self> {
         let contents = store.contents.clone().expect("an end that sends has contents");
         let is_memory = contents.origin == Origin::Memory;
         let asked = store.params.send;

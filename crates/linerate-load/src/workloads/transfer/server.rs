@@ -16,7 +16,7 @@ use super::{Bench, Turn};
 use crate::workloads::companion::Companion;
 use crate::workloads::placement::Waiting;
 use crate::workloads::socket_options;
-use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Tally, Times, Worker};
 
 /// The listener's token; guests have two each, by place.
 const LISTENER: u64 = u64::MAX;
@@ -129,7 +129,7 @@ impl<G: Guest> ServerWorker<G> {
         guests: Vec<G>,
         companion: Option<Companion>,
         foreign: u64,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let readiness = Readiness::new()?;
         readiness.add(&service.listener, LISTENER, Interest::Readable)?;
         Ok(Self {

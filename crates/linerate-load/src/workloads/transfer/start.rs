@@ -29,7 +29,9 @@ use crate::workloads::ports::PlannedPorts;
 use crate::workloads::rendezvous::{self, Entrance, Hello};
 use crate::workloads::sockets::zoned;
 use crate::workloads::tcp_options::TcpOptions;
-use crate::{JobPorts, Listener, LoadError, Offer, Patience, Permits, Secret, Setup, Worker};
+use crate::{
+    JobPorts, Listener, LoadError, Offer, Patience, Permits, Result, Secret, Setup, Workers,
+};
 
 /// Places for connections beyond the streams, because a closing connection still holds its place.
 const SPARE_PLACES: u32 = 4;
@@ -60,15 +62,9 @@ pub(crate) trait Protocol: Parameters + Clone + Send + 'static {
         dial: Dial,
         store: &Store,
         secret: Secret,
-    ) -> Result<Self::Session, LoadError>;
+    ) -> Result<Self::Session>;
     /// Creates place `number`.
-    fn guest(
-        &self,
-        number: u32,
-        dial: Dial,
-        store: &Store,
-        secret: Secret,
-    ) -> Result<Self::Guest, LoadError>;
+    fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<Self::Guest>;
 }
 
 /// The workload of a protocol.
@@ -95,15 +91,11 @@ impl<P: Protocol> Typed for Transfers<P> {
         files.memory(placement)
     }
 
-    fn start_passive(params: P, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(params: P, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
         passive(params, setup)
     }
 
-    fn start_active(
-        params: P,
-        setup: &Setup<'_>,
-        offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(params: P, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
         active(&params, setup, offer)
     }
 }
@@ -128,7 +120,7 @@ pub(crate) struct Dial {
 }
 
 impl Dial {
-    fn new(options: &TcpOptions, setup: &Setup<'_>, remote: SocketAddr) -> Result<Self, LoadError> {
+    fn new(options: &TcpOptions, setup: &Setup<'_>, remote: SocketAddr) -> Result<Self> {
         let source = setup.local.address.filter(|ip| ip.is_ipv4() == remote.is_ipv4());
         let mut dial = Self {
             remote,
@@ -194,7 +186,7 @@ impl Dial {
 }
 
 /// Starts the passive end of `protocol`.
-fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
     let common = protocol.common();
     if common.url.is_some() {
         return Ok(Box::new(NullListener));
@@ -236,11 +228,7 @@ fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box<dyn Listen
     }))
 }
 
-fn serve_at(
-    common: &Common,
-    address: SocketAddr,
-    device: Option<&str>,
-) -> Result<TcpListener, LoadError> {
+fn serve_at(common: &Common, address: SocketAddr, device: Option<&str>) -> Result<TcpListener> {
     let error = |cause| SysError::new("listen on", address.to_string(), cause);
     let socket =
         Socket::new(Domain::for_address(address), Type::STREAM, Some(Ip::TCP)).map_err(error)?;
@@ -271,7 +259,7 @@ impl<P: Protocol> Listener for FileListener<P> {
         Offer { addresses: self.addresses.clone() }
     }
 
-    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Workers> {
         let Common { files, placement, .. } = self.protocol.common();
         let count = placement.workers();
         let (mut companions, mut foreign) = (Vec::new(), 0);
@@ -282,7 +270,7 @@ impl<P: Protocol> Listener for FileListener<P> {
             (companions, foreign) = (arrivals.streams, arrivals.foreign);
         }
         let mut companions = companions.into_iter();
-        let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+        let mut workers = Workers::new();
         for (number, share) in (0_u32..).zip(deal(self.guests, count)) {
             let error = |cause| SysError::new("share", "a listener", cause);
             let service = Service {
@@ -302,11 +290,7 @@ impl<P: Protocol> Listener for FileListener<P> {
 }
 
 /// Starts the active end of `protocol`.
-fn active<P: Protocol>(
-    protocol: &P,
-    setup: &Setup<'_>,
-    offer: &Offer,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+fn active<P: Protocol>(protocol: &P, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
     let common = protocol.common();
     let Common { files, placement, options, url, .. } = common;
     // Other programs fetch the files, so this end has no workers.
@@ -344,7 +328,7 @@ fn active<P: Protocol>(
     let session = |number| protocol.session(number, dial.clone(), &store, setup.secret);
     let sessions = (0..streams).map(session).collect::<Result<Vec<_>, _>>()?;
     let mut companions = companions.into_iter();
-    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    let mut workers = Workers::new();
     for (number, share) in (0_u32..).zip(deal(sessions, placement.workers())) {
         let companion = companions.next().map(Companion::new).transpose()?;
         workers.push(Box::new(ClientWorker::new(

@@ -17,7 +17,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use super::direct::SLOT_BYTES;
 use super::params::{Files, Origin, Sink};
 use super::tree::Tree;
-use crate::{LoadError, Setup};
+use crate::{LoadError, Result, Setup};
 
 /// Payload in memory; longer files repeat it.
 pub(super) const MEMORY_BYTES: u64 = 4 << 20;
@@ -63,12 +63,7 @@ pub(crate) struct Store {
 impl Store {
     /// Creates the resources of `flows` flows of this end: a source for those that send, room for
     /// those that receive.
-    pub(super) fn new(
-        params: &Files,
-        setup: &Setup<'_>,
-        flows: u32,
-        sends: bool,
-    ) -> Result<Self, LoadError> {
+    pub(super) fn new(params: &Files, setup: &Setup<'_>, flows: u32, sends: bool) -> Result<Self> {
         let served =
             params.root.as_deref().map(|root| setup.disks.serve(Path::new(root))).transpose()?;
         let contents = match &served {
@@ -111,7 +106,7 @@ fn seconds_since_1970() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(0)
 }
 
-fn contents(params: &Files, setup: &Setup<'_>, flows: u32) -> Result<Contents, LoadError> {
+fn contents(params: &Files, setup: &Setup<'_>, flows: u32) -> Result<Contents> {
     let size = params.file_size.0;
     let mut memory = Region::new(MEMORY_BYTES as usize)?;
     Xoshiro256PlusPlus::seed_from_u64(setup.seed).fill_bytes(&mut memory);
@@ -182,7 +177,7 @@ fn read_all(file: &File, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-fn place(params: &Files, setup: &Setup<'_>, flows: u32) -> Result<FlowRegions, LoadError> {
+fn place(params: &Files, setup: &Setup<'_>, flows: u32) -> Result<FlowRegions> {
     debug_assert!(params.sink != Sink::Discard);
     let region = params.file_size.0.next_multiple_of(SLOT_BYTES as u64);
     let target = setup.disks.scratch(Path::new(&params.folder), region * u64::from(flows))?;

@@ -36,7 +36,7 @@ use socket2::Socket;
 use super::failure::{Failure, TlsFault};
 use crate::pinned::{PinnedKeys, provider};
 use crate::workloads::rendezvous::would_wait;
-use crate::{LoadError, Secret};
+use crate::{LoadError, Result, Secret};
 
 /// Plaintext that can be peeked at: a head of HTTP.
 const AHEAD_BYTES: usize = 8192;
@@ -65,7 +65,7 @@ enum Side {
 
 impl Security {
     /// Configures our server of the session with this secret.
-    pub(crate) fn own_server(secret: Secret) -> Result<Self, LoadError> {
+    pub(crate) fn own_server(secret: Secret) -> Result<Self> {
         let key = own_key(secret)?;
         let certificate = CertificateParams::new([OWN_NAME.to_owned()])
             .and_then(|params| params.self_signed(&key));
@@ -88,7 +88,7 @@ impl Security {
     }
 
     /// Configures a client of our server of the session with this secret.
-    pub(crate) fn own_client(secret: Secret) -> Result<Self, LoadError> {
+    pub(crate) fn own_client(secret: Secret) -> Result<Self> {
         let key = own_key(secret)?.subject_public_key_info();
         let pinned = PinnedKeys::new(move |shown| shown == key.as_slice());
         let name = ServerName::try_from(OWN_NAME).expect("a name").to_owned();
@@ -97,7 +97,7 @@ impl Security {
 
     /// Configures a client of the server `host`, whose certificate leads to one in the file
     /// `roots`; without roots it accepts any certificate.
-    pub(crate) fn foreign_client(host: &str, roots: Option<&Path>) -> Result<Self, LoadError> {
+    pub(crate) fn foreign_client(host: &str, roots: Option<&Path>) -> Result<Self> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| refused("ask for the server's name", &error))?;
         let Some(path) = roots else {
@@ -131,7 +131,7 @@ impl Security {
         verifier: Arc<dyn ServerCertVerifier>,
         name: ServerName<'static>,
         known_by: &'static str,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let config = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| refused("speak TLS", &error))?;
@@ -235,7 +235,7 @@ fn refused(what: &str, why: &dyn std::fmt::Display) -> LoadError {
 }
 
 /// Returns the key that both ends of a session derive without exchanging it.
-fn own_key(secret: Secret) -> Result<KeyPair, LoadError> {
+fn own_key(secret: Secret) -> Result<KeyPair> {
     let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).expect("any length will do");
     mac.update(PURPOSE);
     let der: Vec<u8> = ED25519.into_iter().chain(mac.finalize().into_bytes()).collect();

@@ -9,7 +9,7 @@ use super::start::Side;
 use super::tls::Security;
 use super::url::Url;
 use crate::parameter::{Reader, wrong};
-use crate::{LoadError, Secret};
+use crate::{Result, Secret};
 
 /// Certificates of trusted roots on Debian and its derivatives.
 const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -64,7 +64,7 @@ impl TlsParams {
         url: Option<&Url>,
         side: Side,
         secret: Secret,
-    ) -> Result<Option<Security>, LoadError> {
+    ) -> Result<Option<Security>> {
         let roots = self.verify.then(|| Path::new(&self.roots));
         Ok(match (url, side) {
             _ if !self.tls => None,

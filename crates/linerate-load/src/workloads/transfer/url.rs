@@ -6,7 +6,7 @@ use linerate_model::redacted;
 use linerate_sys::SysError;
 
 use super::percent;
-use crate::LoadError;
+use crate::Result;
 
 /// URL of a file at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Url {
     }
 
     /// Returns the server's address.
-    pub(crate) fn resolve(&self) -> Result<SocketAddr, LoadError> {
+    pub(crate) fn resolve(&self) -> Result<SocketAddr> {
         let object = || format!("{} (does the name exist?)", self.authority);
         let mut found = (self.host.as_str(), self.port)
             .to_socket_addrs()

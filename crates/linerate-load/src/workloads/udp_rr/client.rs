@@ -15,7 +15,7 @@ use crate::workloads::datagram::{Purpose, write_label};
 use crate::workloads::pairing::Paired;
 use crate::workloads::rest::Rest;
 use crate::workloads::socket_options;
-use crate::{Due, LoadError, Progress, Secret, Start, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Secret, Start, Tally, Times, Worker, Workers};
 
 /// Largest possible response.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -158,15 +158,11 @@ struct UdpRrClient {
 }
 
 /// Deals the flows to workers.
-pub(super) fn deal(
-    params: &UdpRrParams,
-    secret: Secret,
-    mut paired: Paired,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+pub(super) fn deal(params: &UdpRrParams, secret: Secret, mut paired: Paired) -> Result<Workers> {
     let UdpRrParams { depth, timeout, exchange, arrivals, placement, .. } = params;
     let open = arrivals.is_open();
     let shares = shares(params, secret, &mut paired, (Purpose::Request, Purpose::Response), open)?;
-    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    let mut workers = Workers::new();
     for ((number, own), stream) in (0_u32..).zip(shares).zip(paired.companions) {
         let alone = placement.is_alone(own.len(), open);
         let load = arrivals.requests(*depth, own.len(), placement.streams());

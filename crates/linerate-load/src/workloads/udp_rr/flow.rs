@@ -13,7 +13,7 @@ use crate::workloads::pairing::Paired;
 use crate::workloads::placement::deal;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::socket_options;
-use crate::{LoadError, Secret, Tally};
+use crate::{Result, Secret, Tally};
 
 /// One flow.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ pub(super) fn shares(
     paired: &mut Paired,
     ways: (Purpose, Purpose),
     open: bool,
-) -> Result<Vec<Vec<DatagramFlow>>, LoadError> {
+) -> Result<Vec<Vec<DatagramFlow>>> {
     let sockets = std::mem::take(&mut paired.sockets);
     let flow = |(number, socket)| DatagramFlow::new(params, secret, number, socket, ways);
     let own = |sockets: Vec<_>| sockets.into_iter().map(flow).collect();

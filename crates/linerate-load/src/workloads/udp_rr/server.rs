@@ -13,7 +13,7 @@ use crate::workloads::datagram::{Purpose, write_label};
 use crate::workloads::pairing::Paired;
 use crate::workloads::rest::Rest;
 use crate::workloads::socket_options;
-use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Secret, Tally, Times, Worker, Workers};
 
 /// Largest possible request.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -33,14 +33,10 @@ struct UdpRrServer {
 }
 
 /// Deals the flows to workers.
-pub(super) fn deal(
-    params: &UdpRrParams,
-    secret: Secret,
-    mut paired: Paired,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+pub(super) fn deal(params: &UdpRrParams, secret: Secret, mut paired: Paired) -> Result<Workers> {
     let shares = shares(params, secret, &mut paired, (Purpose::Response, Purpose::Request), false)?;
     let mut foreign = paired.foreign;
-    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    let mut workers = Workers::new();
     for ((number, flows), stream) in (0_u32..).zip(shares).zip(paired.companions) {
         let alone = params.placement.is_alone(flows.len(), false);
         let mut modes = modes(params.placement.wait, alone, false);

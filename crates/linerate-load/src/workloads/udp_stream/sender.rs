@@ -12,7 +12,7 @@ use crate::workloads::amount::Pool;
 use crate::workloads::arrivals::{late_starts, mean_gap, share, very_late_starts};
 use crate::workloads::datagram::write_header;
 use crate::workloads::rendezvous::would_wait;
-use crate::{Due, LoadError, Tally};
+use crate::{Due, LoadError, Result, Tally};
 
 /// Payload bytes beyond the header, without meaning.
 const FILLING: u8 = 0x6c;
@@ -49,7 +49,7 @@ impl Sender {
         params: &UdpStreamParams,
         flows: &[Flow],
         (wait, pools): (Wait, &Pools),
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let fits = flows
             .iter()
             .map(|flow| udp::path_payload_bytes(&flow.socket))

@@ -20,7 +20,7 @@ use crate::workloads::pairing::Paired;
 use crate::workloads::parameters::Direction;
 use crate::workloads::placement::{Waiting, deal as deal_flows};
 use crate::workloads::socket_options;
-use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
+use crate::{Due, Progress, Result, Secret, Tally, Times, Worker, Workers};
 
 /// A paced sender sleeps until this long before the next departure and then spins. One wake-up in a
 /// thousand is later than that.
@@ -80,7 +80,7 @@ pub(super) fn deal_active(
     params: &UdpStreamParams,
     secret: Secret,
     paired: Paired,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+) -> Result<Workers> {
     deal(params, JobEnd::Active, secret, paired)
 }
 
@@ -89,16 +89,11 @@ pub(super) fn deal_passive(
     params: &UdpStreamParams,
     secret: Secret,
     paired: Paired,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+) -> Result<Workers> {
     deal(params, JobEnd::Passive, secret, paired)
 }
 
-fn deal(
-    params: &UdpStreamParams,
-    end: JobEnd,
-    secret: Secret,
-    paired: Paired,
-) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+fn deal(params: &UdpStreamParams, end: JobEnd, secret: Secret, paired: Paired) -> Result<Workers> {
     let purposes = match end {
         JobEnd::Active => [Purpose::Forward, Purpose::Backward],
         JobEnd::Passive => [Purpose::Backward, Purpose::Forward],
@@ -106,7 +101,7 @@ fn deal(
     let flow = |paired| Flow::new(params, secret, purposes, paired);
     let pools = Pools::default();
     let shares = deal_flows(paired.sockets, params.placement.workers());
-    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    let mut workers = Workers::new();
     for ((number, own), stream) in (0_u32..).zip(shares).zip(paired.companions) {
         let flows = own.into_iter().map(flow).collect();
         let companion = Companion::new(stream)?;
@@ -131,7 +126,7 @@ impl UdpStreamWorker {
         flows: Vec<Flow>,
         companion: Companion,
         foreign: u64,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self> {
         let sends = params.direction == Direction::Both
             || (params.direction == Direction::Tx) == (end == JobEnd::Active);
         let receives = params.direction == Direction::Both || !sends;
