@@ -12,13 +12,16 @@
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use linerate_model::Side;
 use linerate_sys::SysError;
 use socket2::{Socket, Type};
 
 use super::datagram::{self, HEADER_BYTES, Purpose, Tag, number_of};
+use super::placement::Placement;
 use super::ports::PlannedPorts;
 use super::rendezvous::{self, Entrance, Hello, Opened};
 use super::shared_port::{Pairings, READ_IN_A_ROW};
+use super::socket_options::SocketOptions;
 use super::sockets::{bound, zoned};
 use crate::{Listener, LoadError, Offer, Patience, Permits, Result, Secret, Setup, Workers};
 
@@ -39,6 +42,13 @@ pub(crate) struct Shape {
     pub(crate) workers: u32,
     /// Flows; flow `f` belongs to worker `f % workers`.
     pub(crate) flows: u32,
+}
+
+impl Shape {
+    /// Returns the shape of a job whose flows and workers the parameters `placement` place.
+    pub(crate) fn of(workload: u32, placement: &Placement) -> Self {
+        Self { workload, workers: placement.workers(), flows: placement.streams() }
+    }
 }
 
 /// One end, paired.
@@ -241,24 +251,63 @@ fn ends_of(companion: &TcpStream) -> Result<[SocketAddr; 2]> {
     }))
 }
 
-/// Deals paired sockets to workers.
-pub(crate) type Deal<P> = fn(&P, Secret, Paired) -> Result<Workers>;
+/// Parameters of a workload over paired sockets.
+pub(crate) trait PairedParams: Clone + Send + 'static {
+    /// Returns the shape of the job.
+    fn shape(&self) -> Shape;
 
-/// The passive end of a workload over paired sockets.
-pub(crate) struct PairedListener<P> {
-    pub(crate) params: P,
-    pub(crate) unpaired: Waiting,
-    pub(crate) deal: Deal<P>,
+    /// Returns the options of the flows' sockets.
+    fn options(&self) -> &SocketOptions;
+
+    /// Returns the ports of the flows.
+    fn planned(&self) -> &PlannedPorts {
+        &PlannedPorts::NONE
+    }
+
+    /// Sets the options of a flow's socket.
+    fn prepare(&self, socket: &Socket) -> Result<()>;
+
+    /// Deals the paired sockets of one end to workers.
+    fn deal(&self, end: Side, secret: Secret, paired: Paired) -> Result<Workers>;
 }
 
-impl<P: Send> Listener for PairedListener<P> {
+/// Starts the passive end of a workload over paired sockets.
+pub(crate) fn start_passive<P: PairedParams>(
+    params: P,
+    setup: &Setup<'_>,
+) -> Result<Box<dyn Listener>> {
+    let device = params.options().device(setup.local)?;
+    let asked = params.clone();
+    let prepare = move |socket: &Socket| asked.prepare(socket);
+    let unpaired = Waiting::listen(setup, device, params.shape(), params.planned(), prepare)?;
+    Ok(Box::new(PairedListener { params, unpaired }))
+}
+
+/// Starts the active end of a workload over paired sockets.
+pub(crate) fn start_active<P: PairedParams>(
+    params: &P,
+    setup: &Setup<'_>,
+    offer: &Offer,
+) -> Result<Workers> {
+    let device = params.options().device(setup.local)?;
+    let prepare = |socket: &Socket| params.prepare(socket);
+    let paired = connect(setup, offer, device, params.shape(), params.planned(), prepare)?;
+    params.deal(Side::Active, setup.secret, paired)
+}
+
+struct PairedListener<P> {
+    params: P,
+    unpaired: Waiting,
+}
+
+impl<P: PairedParams> Listener for PairedListener<P> {
     fn offer(&self) -> Offer {
         self.unpaired.offer().clone()
     }
 
     fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Workers> {
         let secret = self.unpaired.secret;
-        (self.deal)(&self.params, secret, self.unpaired.accept(patience)?)
+        self.params.deal(Side::Passive, secret, self.unpaired.accept(patience)?)
     }
 }
 

@@ -14,21 +14,20 @@
 
 use std::time::Duration;
 
-use linerate_model::{BitRate, Bytes, ParamError};
+use linerate_model::{BitRate, Bytes, ParamError, Side};
 use linerate_sys::socket::{self, Buffer};
 use linerate_sys::{SysError, udp};
 use serde_json::Value;
 use socket2::Socket;
 
 use super::datagram::HEADER_BYTES;
-use super::pairing::{self, PairedListener, Shape, Waiting as Unpaired};
+use super::pairing::{self, Paired, PairedParams, Shape};
 use super::parameters::{Direction, Parameters, Typed};
-use super::ports::PlannedPorts;
 use super::socket_options::SocketOptions;
 use super::udp_stream::RECEIVE_BUFFER;
 use crate::parameter::{Parameter, Reader, Takes, wrong};
 use crate::workloads::footprint;
-use crate::{Listener, Offer, Result, Setup, Times, Workers};
+use crate::{Listener, Offer, Result, Secret, Setup, Times, Workers};
 pub use course::{LOSS as FLOOD_LOSS, LOSS_TIME as FLOOD_LOSS_TIME};
 use course::{MOST_DATAGRAMS, ProbeLimits};
 
@@ -131,27 +130,24 @@ impl Typed for PathProbe {
     }
 
     fn start_passive(params: PathProbeParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
-        let device = params.options.device(setup.local)?;
-        let asked = params.clone();
-        let prepare = move |socket: &Socket| asked.prepare(socket);
-        let unpaired = Unpaired::listen(setup, device, SHAPE, &PlannedPorts::NONE, prepare)?;
-        Ok(Box::new(PairedListener { params, unpaired, deal: flow::deal_passive }))
+        pairing::start_passive(params, setup)
     }
 
     fn start_active(params: PathProbeParams, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
-        let device = params.options.device(setup.local)?;
-        let paired =
-            pairing::connect(setup, offer, device, SHAPE, &PlannedPorts::NONE, |socket| {
-                params.prepare(socket)
-            })?;
-        flow::deal_active(&params, setup.secret, paired)
+        pairing::start_active(&params, setup, offer)
     }
 }
 
-/// One flow, carried by one worker.
-const SHAPE: Shape = Shape { workload: WORKLOAD, workers: 1, flows: 1 };
+impl PairedParams for PathProbeParams {
+    /// One flow, carried by one worker.
+    fn shape(&self) -> Shape {
+        Shape { workload: WORKLOAD, workers: 1, flows: 1 }
+    }
 
-impl PathProbeParams {
+    fn options(&self) -> &SocketOptions {
+        &self.options
+    }
+
     fn prepare(&self, socket: &Socket) -> Result<()> {
         self.options.set(socket)?;
         if self.options.send_buffer.or(self.options.socket_buffer).is_none() {
@@ -163,6 +159,12 @@ impl PathProbeParams {
         Ok(udp::set_receive_timeout(socket, PATIENCE)?)
     }
 
+    fn deal(&self, end: Side, secret: Secret, paired: Paired) -> Result<Workers> {
+        flow::deal(self, end, secret, paired)
+    }
+}
+
+impl PathProbeParams {
     fn limits(&self) -> ProbeLimits {
         ProbeLimits { rate: self.max_rate, bytes: self.max_bytes, may_lose: self.may_lose }
     }

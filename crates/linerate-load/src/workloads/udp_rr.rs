@@ -10,21 +10,20 @@
 
 use std::time::Duration;
 
-use linerate_model::{Bytes, Nanos, ParamError};
+use linerate_model::{Bytes, Nanos, ParamError, Side};
 use linerate_sys::udp;
 use socket2::Socket;
 
 use super::arrivals::Arrivals;
 use super::datagram::label_bits;
 use super::exchange::{Exchange, TIMEOUT};
-use super::pairing::{self, PairedListener, Shape, Waiting as Unpaired};
+use super::pairing::{self, Paired, PairedParams, Shape};
 use super::parameters::{Parameters, Typed};
 use super::placement::Placement;
-use super::ports::PlannedPorts;
 use super::socket_options::SocketOptions;
 use crate::parameter::{Reader, wrong};
 use crate::workloads::footprint;
-use crate::{Listener, Offer, Result, Setup, Times, Workers};
+use crate::{Listener, Offer, Result, Secret, Setup, Times, Workers};
 
 mod client;
 mod flow;
@@ -107,35 +106,21 @@ impl Typed for UdpRr {
     }
 
     fn start_passive(params: UdpRrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
-        let device = params.options.device(setup.local)?;
-        let asked = params.clone();
-        let prepare = move |socket: &Socket| asked.prepare(socket);
-        let (shape, planned) = (params.shape(), &PlannedPorts::NONE);
-        let unpaired = Unpaired::listen(setup, device, shape, planned, prepare)?;
-        Ok(Box::new(PairedListener { params, unpaired, deal: server::deal }))
+        pairing::start_passive(params, setup)
     }
 
     fn start_active(params: UdpRrParams, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
-        let device = params.options.device(setup.local)?;
-        let paired = pairing::connect(
-            setup,
-            offer,
-            device,
-            params.shape(),
-            &PlannedPorts::NONE,
-            |socket| params.prepare(socket),
-        )?;
-        client::deal(&params, setup.secret, paired)
+        pairing::start_active(&params, setup, offer)
     }
 }
 
-impl UdpRrParams {
+impl PairedParams for UdpRrParams {
     fn shape(&self) -> Shape {
-        Shape {
-            workload: WORKLOAD,
-            workers: self.placement.workers(),
-            flows: self.placement.streams(),
-        }
+        Shape::of(WORKLOAD, &self.placement)
+    }
+
+    fn options(&self) -> &SocketOptions {
+        &self.options
     }
 
     fn prepare(&self, socket: &Socket) -> Result<()> {
@@ -144,6 +129,15 @@ impl UdpRrParams {
         Ok(udp::set_send_timeout(socket, PATIENCE)?)
     }
 
+    fn deal(&self, end: Side, secret: Secret, paired: Paired) -> Result<Workers> {
+        match end {
+            Side::Active => client::deal(self, secret, paired),
+            Side::Passive => server::deal(self, secret, paired),
+        }
+    }
+}
+
+impl UdpRrParams {
     /// Returns how many bits of a request's number come back.
     fn number_bits(&self) -> u32 {
         label_bits(self.exchange.request_bytes().min(self.exchange.response_bytes()))

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use linerate_model::{Arrival, Bytes, ParamError};
+use linerate_model::{Arrival, Bytes, ParamError, Side};
 use linerate_sys::udp;
 use serde_json::Value;
 use socket2::Socket;
@@ -18,14 +18,14 @@ use socket2::Socket;
 use super::amount::Amount;
 use super::arrivals::{Arrivals, MAX_BURST};
 use super::datagram::HEADER_BYTES;
-use super::pairing::{self, PairedListener, Shape, Waiting as Unpaired};
+use super::pairing::{self, Paired, PairedParams, Shape};
 use super::parameters::{Direction, Parameters, Typed};
 use super::placement::{Placement, Waiting};
 use super::ports::PlannedPorts;
 use super::socket_options::SocketOptions;
 use crate::parameter::{Parameter, Reader, Takes, Words};
 use crate::workloads::footprint;
-use crate::{JobPorts, Listener, Offer, Result, Setup, Times, Workers};
+use crate::{JobPorts, Listener, Offer, Result, Secret, Setup, Times, Workers};
 
 mod flow;
 mod receiver;
@@ -200,35 +200,25 @@ impl Typed for UdpStream {
     }
 
     fn start_passive(params: UdpStreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>> {
-        let device = params.options.device(setup.local)?;
-        let asked = params.clone();
-        let prepare = move |socket: &Socket| asked.prepare(socket);
-        let (shape, planned) = (params.shape(), &params.planned);
-        let unpaired = Unpaired::listen(setup, device, shape, planned, prepare)?;
-        Ok(Box::new(PairedListener { params, unpaired, deal: worker::deal_passive }))
+        pairing::start_passive(params, setup)
     }
 
     fn start_active(params: UdpStreamParams, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
-        let device = params.options.device(setup.local)?;
-        let paired =
-            pairing::connect(setup, offer, device, params.shape(), &params.planned, |socket| {
-                params.prepare(socket)
-            })?;
-        worker::deal_active(&params, setup.secret, paired)
+        pairing::start_active(&params, setup, offer)
     }
 }
 
-impl UdpStreamParams {
+impl PairedParams for UdpStreamParams {
     fn shape(&self) -> Shape {
-        Shape {
-            workload: WORKLOAD,
-            workers: self.placement.workers(),
-            flows: self.placement.streams(),
-        }
+        Shape::of(WORKLOAD, &self.placement)
     }
 
-    fn arrival(&self) -> Arrival {
-        self.arrivals.arrival_of(self.burst)
+    fn options(&self) -> &SocketOptions {
+        &self.options
+    }
+
+    fn planned(&self) -> &PlannedPorts {
+        &self.planned
     }
 
     fn prepare(&self, socket: &Socket) -> Result<()> {
@@ -243,6 +233,16 @@ impl UdpStreamParams {
         }
         udp::set_receive_timeout(socket, PATIENCE)?;
         Ok(udp::set_send_timeout(socket, PATIENCE)?)
+    }
+
+    fn deal(&self, end: Side, secret: Secret, paired: Paired) -> Result<Workers> {
+        worker::deal(self, end, secret, paired)
+    }
+}
+
+impl UdpStreamParams {
+    fn arrival(&self) -> Arrival {
+        self.arrivals.arrival_of(self.burst)
     }
 }
 

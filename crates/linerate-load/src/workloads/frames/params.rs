@@ -315,11 +315,7 @@ impl Parameters for FramesParams {
 
 impl FramesParams {
     pub(super) fn shape(&self) -> Shape {
-        Shape {
-            workload: super::WORKLOAD,
-            workers: self.placement.workers(),
-            flows: self.placement.streams(),
-        }
+        Shape::of(super::WORKLOAD, &self.placement)
     }
 
     pub(super) fn arrival(&self) -> Arrival {

@@ -7,7 +7,7 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use linerate_model::PeerClock;
+use linerate_model::{PeerClock, Side};
 use linerate_packet::frame::{Addresses, Headers, MacAddress, Ports};
 use linerate_sys::SysError;
 use linerate_sys::packet::{PacketSocket, deafen};
@@ -32,13 +32,6 @@ const HOPS: u8 = 64;
 /// permitted.
 const NOTHING: u16 = 0x88b5;
 
-/// End of the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum JobEnd {
-    Active,
-    Passive,
-}
-
 /// The passive end before its flows have arrived.
 #[derive(Debug)]
 pub(super) struct FramesListener {
@@ -61,7 +54,7 @@ impl Listener for FramesListener {
         let paired = unpaired.accept(patience)?;
         let patience = patience.longest;
         let trial = Trial { secret, seed, patience, peer_clock, permits: &permits };
-        open(&params, JobEnd::Passive, trial, &interface, paired)
+        open(&params, Side::Passive, trial, &interface, paired)
     }
 }
 
@@ -116,12 +109,12 @@ pub(super) fn active(
 ) -> Result<Workers> {
     let Setup { secret, seed, patience, peer_clock, permits, .. } = *setup;
     let trial = Trial { secret, seed, patience, peer_clock, permits };
-    open(params, JobEnd::Active, trial, interface, paired)
+    open(params, Side::Active, trial, interface, paired)
 }
 
 fn open(
     params: &FramesParams,
-    end: JobEnd,
+    end: Side,
     trial: Trial<'_>,
     interface: &Interface,
     paired: Paired,
@@ -138,11 +131,11 @@ fn open(
     let other = own.exchange(first, trial.patience)?;
     let tags = match end {
         // The active end's nonce makes the tags, so the passive end swaps the directions.
-        JobEnd::Active => card::tags(trial.secret, own.nonce),
-        JobEnd::Passive => swapped(card::tags(trial.secret, other.nonce)),
+        Side::Active => card::tags(trial.secret, own.nonce),
+        Side::Passive => swapped(card::tags(trial.secret, other.nonce)),
     };
     let sends = params.direction == Direction::Both
-        || (params.direction == Direction::Tx) == (end == JobEnd::Active);
+        || (params.direction == Direction::Tx) == (end == Side::Active);
     let receives = params.direction == Direction::Both || !sends;
     let mode = obtained(params, (interface, trial.permits), &own, &other)?;
     // In other modes the sockets only reserve ports. They must not queue what arrives, which would

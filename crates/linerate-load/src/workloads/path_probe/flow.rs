@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 
-use linerate_model::{Counter, Counters, FlowReport, Nanos, ProbeRecord, SocketValue};
+use linerate_model::{Counter, Counters, FlowReport, Nanos, ProbeRecord, Side, SocketValue};
 use linerate_sys::udp::{self, Received};
 use linerate_sys::{SysError, clock};
 
@@ -108,32 +108,17 @@ fn wall_reading() -> (u64, u64) {
     (after - before, wall.saturating_sub(before.midpoint(after)))
 }
 
-/// Returns the worker of the active end.
-pub(super) fn deal_active(
+/// Returns the worker of one end.
+pub(super) fn deal(
     params: &PathProbeParams,
+    end: Side,
     secret: Secret,
     paired: Paired,
 ) -> Result<Workers> {
-    deal(params, secret, paired, [Purpose::Forward, Purpose::Backward], Direction::Tx)
-}
-
-/// Returns the worker of the passive end.
-pub(super) fn deal_passive(
-    params: &PathProbeParams,
-    secret: Secret,
-    paired: Paired,
-) -> Result<Workers> {
-    deal(params, secret, paired, [Purpose::Backward, Purpose::Forward], Direction::Rx)
-}
-
-/// Returns the worker of an end that sends if the probe has the direction `sends`.
-fn deal(
-    params: &PathProbeParams,
-    secret: Secret,
-    paired: Paired,
-    purposes: [Purpose; 2],
-    sends: Direction,
-) -> Result<Workers> {
+    let (purposes, sends) = match end {
+        Side::Active => ([Purpose::Forward, Purpose::Backward], Direction::Tx),
+        Side::Passive => ([Purpose::Backward, Purpose::Forward], Direction::Rx),
+    };
     let mut workers = Workers::new();
     for (socket, companion) in paired.sockets.into_iter().zip(paired.companions) {
         let flow = Flow::new(params, secret, socket, purposes);

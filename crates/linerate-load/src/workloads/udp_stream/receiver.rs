@@ -292,6 +292,7 @@ mod tests {
     use super::super::sender::{Pools, Sender};
     use super::*;
     use crate::workloads::datagram::Purpose;
+    use crate::workloads::pairing::PairedParams;
     use crate::workloads::parameters;
     use crate::{Due, Secret};
 

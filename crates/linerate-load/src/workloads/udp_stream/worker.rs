@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Counter, FlowReport, Load, Nanos};
+use linerate_model::{Counter, FlowReport, Load, Nanos, Side};
 use linerate_sys::clock;
 use linerate_sys::readiness::{Interest, Readiness};
 use linerate_sys::socket::{self, Buffer};
@@ -41,13 +41,6 @@ const GATHER: Nanos = Nanos(50_000);
 /// bloated queue holds, as that would keep delivering.
 const QUIET: Nanos = Nanos::from_millis(500);
 
-/// End of the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum JobEnd {
-    Active,
-    Passive,
-}
-
 struct UdpStreamWorker {
     number: u32,
     flows: Vec<Flow>,
@@ -75,28 +68,16 @@ struct UdpStreamWorker {
     peer_ended_at: Option<Nanos>,
 }
 
-/// Deals the flows of the active end to its workers.
-pub(super) fn deal_active(
+/// Deals the flows of one end to its workers.
+pub(super) fn deal(
     params: &UdpStreamParams,
+    end: Side,
     secret: Secret,
     paired: Paired,
 ) -> Result<Workers> {
-    deal(params, JobEnd::Active, secret, paired)
-}
-
-/// Deals the flows of the passive end to its workers.
-pub(super) fn deal_passive(
-    params: &UdpStreamParams,
-    secret: Secret,
-    paired: Paired,
-) -> Result<Workers> {
-    deal(params, JobEnd::Passive, secret, paired)
-}
-
-fn deal(params: &UdpStreamParams, end: JobEnd, secret: Secret, paired: Paired) -> Result<Workers> {
     let purposes = match end {
-        JobEnd::Active => [Purpose::Forward, Purpose::Backward],
-        JobEnd::Passive => [Purpose::Backward, Purpose::Forward],
+        Side::Active => [Purpose::Forward, Purpose::Backward],
+        Side::Passive => [Purpose::Backward, Purpose::Forward],
     };
     let flow = |paired| Flow::new(params, secret, purposes, paired);
     let pools = Pools::default();
@@ -121,14 +102,14 @@ fn deal(params: &UdpStreamParams, end: JobEnd, secret: Secret, paired: Paired) -
 impl UdpStreamWorker {
     fn new(
         (params, pools): (&UdpStreamParams, &Pools),
-        end: JobEnd,
+        end: Side,
         number: u32,
         flows: Vec<Flow>,
         companion: Companion,
         foreign: u64,
     ) -> Result<Self> {
         let sends = params.direction == Direction::Both
-            || (params.direction == Direction::Tx) == (end == JobEnd::Active);
+            || (params.direction == Direction::Tx) == (end == Side::Active);
         let receives = params.direction == Direction::Both || !sends;
         let wait = if params.placement.wait == Waiting::Spin || receives {
             Wait::Never
