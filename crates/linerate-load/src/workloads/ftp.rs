@@ -15,9 +15,9 @@ use linerate_model::ParamError;
 
 use super::parameters::Parameters;
 use super::tcp_options::TcpOptions;
-use super::transfer::{Common, Dial, Protocol, Store, Transfers, spelled};
+use super::transfer::{Common, Opening, Protocol, Transfers, spelled};
+use crate::Result;
 use crate::parameter::{Reader, Words, wrong};
-use crate::{Result, Secret};
 
 mod client;
 mod commands;
@@ -115,23 +115,17 @@ impl Protocol for FtpParams {
         &self.common
     }
 
-    fn session(
-        &self,
-        number: u32,
-        dial: Dial,
-        store: &Store,
-        secret: Secret,
-    ) -> Result<FtpSession> {
+    fn session(&self, opening: Opening<'_>) -> Result<FtpSession> {
         let anybody = || (ANYBODY.0.to_owned(), ANYBODY.1.to_owned());
         let (user, path) = match &self.common.url {
             Some(url) => (url.user.clone().unwrap_or_else(anybody), &*self.path),
-            None => (("linerate".to_owned(), spelled(secret)), "file"),
+            None => (("linerate".to_owned(), spelled(opening.secret)), "file"),
         };
-        FtpSession::new(self, number, dial, store, user, path)
+        FtpSession::new(self, opening, user, path)
     }
 
-    fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<FtpGuest> {
-        FtpGuest::new(self, number, dial, store, secret)
+    fn guest(&self, opening: Opening<'_>) -> Result<FtpGuest> {
+        FtpGuest::new(self, opening)
     }
 }
 

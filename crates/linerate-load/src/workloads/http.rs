@@ -16,9 +16,9 @@ use linerate_model::ParamError;
 
 use super::parameters::Parameters;
 use super::tcp_options::TcpOptions;
-use super::transfer::{Common, Dial, Protocol, Store, Transfers, spelled};
+use super::transfer::{Common, Opening, Protocol, Transfers, spelled};
+use crate::Result;
 use crate::parameter::{Reader, wrong};
-use crate::{Result, Secret};
 
 mod chunks;
 mod client;
@@ -106,22 +106,16 @@ impl Protocol for HttpParams {
         &self.common
     }
 
-    fn session(
-        &self,
-        number: u32,
-        dial: Dial,
-        store: &Store,
-        secret: Secret,
-    ) -> Result<HttpSession> {
+    fn session(&self, opening: Opening<'_>) -> Result<HttpSession> {
         let (authority, path) = match &self.common.url {
             Some(url) => (url.authority.clone(), url.path.clone()),
-            None => (dial.remote.to_string(), format!("/{}", spelled(secret))),
+            None => (opening.dial.remote.to_string(), format!("/{}", spelled(opening.secret))),
         };
-        HttpSession::new(self, number, dial, store, &authority, &path)
+        HttpSession::new(self, opening, &authority, &path)
     }
 
-    fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<HttpGuest> {
-        HttpGuest::new(self, number, dial, store, secret)
+    fn guest(&self, opening: Opening<'_>) -> Result<HttpGuest> {
+        HttpGuest::new(self, opening)
     }
 }
 

@@ -15,8 +15,8 @@ use super::protection::Protection;
 use super::{FtpParams, Passive};
 use crate::Result;
 use crate::workloads::transfer::{
-    Account, Bench, Common, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Sent, Session,
-    Shaken, Store, TransferStage, Turn, Watched, connected,
+    Account, Bench, Common, Course, Dial, Failure, Incoming, Names, Opening, Outgoing, Part, Sent,
+    Session, Shaken, TransferStage, Turn, Watched, connected,
 };
 
 const STORE_REST: Nanos = Nanos(200_000);
@@ -100,9 +100,7 @@ pub(crate) struct FtpSession {
 impl FtpSession {
     pub(super) fn new(
         params: &FtpParams,
-        number: u32,
-        dial: Dial,
-        store: &Store,
+        Opening { number, dial, store, .. }: Opening<'_>,
         user: (String, String),
         path: &str,
     ) -> Result<Self> {
@@ -162,7 +160,7 @@ impl FtpSession {
     fn talk(&mut self, bench: &Bench<'_>, stage: TransferStage) -> Result<Option<Reply>, Failure> {
         let control = self.control.as_mut().expect("a session under way has one");
         if !self.words.say(control)? {
-            control.wait(bench.readiness, self.token, Interest::ReadableOrWritable)?;
+            control.wait(bench, Interest::ReadableOrWritable)?;
             return Ok(None);
         }
         loop {
@@ -171,7 +169,7 @@ impl FtpSession {
                 return Ok(Some(reply));
             }
             if !self.lines.read(control, stage)? {
-                control.wait(bench.readiness, self.token, Interest::Readable)?;
+                control.wait(bench, Interest::Readable)?;
                 return Ok(None);
             }
         }
@@ -248,8 +246,7 @@ impl FtpSession {
     fn shake(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
         let control = self.control.as_mut().expect("a session under way has one");
         if let Shaken::Waits(interest) = control.shake()? {
-            control.wait(bench.readiness, self.token, interest)?;
-            return Ok(Turn::Network);
+            return control.wait(bench, interest);
         }
         self.protection.as_mut().expect("it was asked for").agreed(control);
         self.ask(Ask::User);
@@ -271,7 +268,7 @@ impl FtpSession {
         let port = port.ok_or(Failure::Syntax("where to connect to for data"))?;
         self.data_address = Some(SocketAddr::new(own, port).into());
         let socket = self.dial.open().map_err(|error| Failure::io(&error))?;
-        self.data = Some(Watched::new(socket));
+        self.data = Some(Watched::new(socket, self.token + 1));
         self.course.lap();
         self.state = State::Connecting;
         Ok(())
@@ -281,8 +278,7 @@ impl FtpSession {
         let data = self.data.as_mut().expect("it is being opened");
         let address = self.data_address.as_ref().expect("the server has named it");
         if !connected(&data.socket, address)? {
-            data.wait(bench.readiness, self.token + 1, Interest::ReadableOrWritable)?;
-            return Ok(Turn::Network);
+            return data.wait(bench, Interest::ReadableOrWritable);
         }
         self.course.connect = self.course.lap();
         match (&mut self.incoming, &mut self.outgoing) {
@@ -321,10 +317,7 @@ impl FtpSession {
         self.state = State::SecuringData { announced };
         let data = self.data.as_mut().expect("it is open");
         match data.shake() {
-            Ok(Shaken::Waits(interest)) => {
-                data.wait(bench.readiness, self.token + 1, interest)?;
-                return Ok(Turn::Network);
-            }
+            Ok(Shaken::Waits(interest)) => return data.wait(bench, interest),
             Ok(Shaken::Done) => {}
             Err(failure) => return Ok(self.explain(failure)),
         }
@@ -357,7 +350,7 @@ impl FtpSession {
         match self.talk(bench, TransferStage::Transfer)?.map(|reply| reply.code) {
             Some(100..200) => {
                 // Its next reply is read after the end of the data.
-                self.control.as_mut().expect("a session under way has one").rest(bench.readiness);
+                self.control.as_mut().expect("a session under way has one").rest(bench);
                 Ok(true)
             }
             Some(code) => Err(Failure::Refused(code)),
@@ -388,12 +381,7 @@ impl FtpSession {
             self.drop_data();
             return Ok(Turn::Moved);
         }
-        match received.turn {
-            Turn::Network => data.wait(bench.readiness, self.token + 1, Interest::Readable)?,
-            Turn::Until(_) => data.rest(bench.readiness),
-            Turn::Moved | Turn::Done => {}
-        }
-        Ok(received.turn)
+        data.after(received.turn, bench)
     }
 
     fn send(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
@@ -409,15 +397,14 @@ impl FtpSession {
             }
             Sent::Full(n) => {
                 self.came += n;
-                data.wait(bench.readiness, self.token + 1, Interest::ReadableOrWritable)?;
-                Ok(Turn::Network)
+                data.wait(bench, Interest::ReadableOrWritable)
             }
             Sent::All => {
                 self.came = self.upload_bytes;
                 self.course.transfer = self.course.lap();
                 // The file ends with its data connection; it counts once the server confirms it.
                 data.end_sending();
-                data.rest(bench.readiness);
+                data.rest(bench);
                 self.state = State::Confirming;
                 Ok(Turn::Moved)
             }
@@ -427,8 +414,8 @@ impl FtpSession {
     fn store(&mut self, announced: bool, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let incoming = self.incoming.as_mut().expect("a download has one");
         if !incoming.finish()? {
-            self.control.as_mut().expect("a session under way has one").rest(bench.readiness);
-            return Ok(Turn::Until(bench.now + STORE_REST));
+            let control = self.control.as_mut().expect("a session under way has one");
+            return Ok(control.rest_until(bench, bench.now + STORE_REST));
         }
         if !announced {
             let announced = self.hear(bench)?;
@@ -494,7 +481,7 @@ impl Session for FtpSession {
             return Ok(());
         }
         let socket = self.dial.open().map_err(|error| Failure::io(&error))?;
-        self.control = Some(Watched::new(socket));
+        self.control = Some(Watched::new(socket, token));
         self.lines.clear();
         self.words.clear();
         self.state = State::Calling;
@@ -506,8 +493,7 @@ impl Session for FtpSession {
             State::Calling => {
                 let control = self.control.as_mut().expect("it is being opened");
                 if !connected(&control.socket, &self.remote)? {
-                    control.wait(bench.readiness, self.token, Interest::ReadableOrWritable)?;
-                    return Ok(Turn::Network);
+                    return control.wait(bench, Interest::ReadableOrWritable);
                 }
                 control.socket.set_tcp_nodelay(true).map_err(|error| Failure::io(&error))?;
                 self.ask(Ask::Greeting);

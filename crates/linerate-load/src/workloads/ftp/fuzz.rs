@@ -18,7 +18,7 @@ pub(crate) fn heard(bytes: &[u8]) -> (Watched, UnixStream) {
     near.set_nonblocking(true).expect("possible");
     // Bytes that do not fit the queue do not arrive.
     let _sent = near.write(bytes);
-    (Watched::new(Socket::from(std::os::fd::OwnedFd::from(far))), near)
+    (Watched::new(Socket::from(std::os::fd::OwnedFd::from(far)), 0), near)
 }
 
 #[test]

@@ -3,8 +3,7 @@
 
 use std::io::{self, Write as _};
 
-use crate::workloads::rendezvous::would_wait;
-use crate::workloads::transfer::{Failure, TransferStage, Watched};
+use crate::workloads::transfer::{Failure, TransferStage, Watched, unless_it_would_wait};
 
 /// Longest accepted line or reply.
 const LINE_BYTES: usize = 4096;
@@ -53,14 +52,13 @@ impl Lines {
         if self.filled == self.bytes.len() {
             return Err(Failure::Syntax("a line of more than 4096 bytes"));
         }
-        match control.receive(&mut self.bytes[self.filled..]) {
-            Ok(0) => Err(Failure::Closed(stage)),
-            Ok(n) => {
+        match unless_it_would_wait(control.receive(&mut self.bytes[self.filled..]))? {
+            None => Ok(false),
+            Some(0) => Err(Failure::Closed(stage)),
+            Some(n) => {
                 self.filled += n;
                 Ok(true)
             }
-            Err(error) if would_wait(&error) => Ok(false),
-            Err(error) => Err(Failure::io(&error)),
         }
     }
 

@@ -17,11 +17,11 @@ use super::FtpParams;
 use super::commands::{Command, FEATURES, parse};
 use super::lines::{Lines, Words};
 use super::protection::Protection;
+use crate::Result;
 use crate::workloads::transfer::{
-    Account, Bench, Clients, Course, Dial, Failure, Form, FoundPath, Guest, Incoming, Outgoing,
-    Shaken, Store, TransferStage, Tree, Turn, Watched, resolve, spelled,
+    Account, Bench, Clients, Course, Dial, Failure, Form, FoundPath, Guest, Incoming, Opening,
+    Outgoing, Shaken, TransferStage, Tree, Turn, Watched, resolve, spelled,
 };
-use crate::{Result, Secret};
 
 /// Longest path, the same as the longest line.
 const PATH_BYTES: usize = 4096;
@@ -88,13 +88,8 @@ pub(crate) struct FtpGuest {
 }
 
 impl FtpGuest {
-    pub(super) fn new(
-        params: &FtpParams,
-        number: u32,
-        dial: Dial,
-        store: &Store,
-        secret: Secret,
-    ) -> Result<Self> {
+    pub(super) fn new(params: &FtpParams, opening: Opening<'_>) -> Result<Self> {
+        let Opening { number, dial, store, secret } = opening;
         let files = &params.common.files;
         Ok(Self {
             password: (files.clients == Clients::Own).then(|| spelled(secret)),
@@ -126,17 +121,6 @@ impl FtpGuest {
         })
     }
 
-    /// Waits for the control connection.
-    fn wait(&mut self, bench: &Bench<'_>, interest: Interest) -> Result<Turn, Failure> {
-        self.control.as_mut().expect("a guest has one").wait(
-            // The token was registered with this connection; a data connection has the next one.
-            bench.readiness,
-            self.token,
-            interest,
-        )?;
-        Ok(Turn::Network)
-    }
-
     fn listen(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let command = match self.lines.line() {
             Some(line) => parse(line, self.password.as_deref(), &mut self.argument),
@@ -144,7 +128,7 @@ impl FtpGuest {
                 let control = self.control.as_mut().expect("a guest has one");
                 return match self.lines.read(control, TransferStage::Transfer) {
                     Ok(true) => Ok(Turn::Moved),
-                    Ok(false) => self.wait(bench, Interest::Readable),
+                    Ok(false) => control.wait(bench, Interest::Readable),
                     // A client that closes between commands is done, which is no failure.
                     Err(Failure::Closed(_)) => Ok(Turn::Done),
                     Err(failure) => Err(failure),
@@ -332,7 +316,7 @@ impl FtpGuest {
     fn shake(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
         let control = self.control.as_mut().expect("a guest has one");
         if let Shaken::Waits(interest) = control.shake()? {
-            return self.wait(bench, interest);
+            return control.wait(bench, interest);
         }
         self.protection.as_mut().expect("only a server with TLS gets here").agreed(control);
         self.is_secured = true;
@@ -363,7 +347,7 @@ impl Guest for FtpGuest {
     ) -> Result<(), Failure> {
         // Replies are short and wait for each other: without this each could be delayed.
         socket.set_tcp_nodelay(true).map_err(|error| Failure::io(&error))?;
-        self.control = Some(Watched::new(socket));
+        self.control = Some(Watched::new(socket, token));
         (self.token, self.state, self.peer) = (token, State::Command, Some(peer.ip()));
         // Foreign clients need no password.
         self.is_trusted = self.password.is_none();
@@ -379,7 +363,7 @@ impl Guest for FtpGuest {
         let control = self.control.as_mut().expect("a guest has one");
         // The last reply must leave before the next command is read, so that replies never mix.
         if self.state != State::Securing && !self.words.say(control)? {
-            return self.wait(bench, Interest::ReadableOrWritable);
+            return control.wait(bench, Interest::ReadableOrWritable);
         }
         match self.state {
             State::Command => self.listen(bench),

@@ -14,8 +14,8 @@ use super::head::{Answer, Coding, HeadBuffer, Looked};
 use crate::Result;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
-    Account, Bench, Common, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Sent, Session,
-    Shaken, Store, TransferStage, Turn, Watched, connected,
+    Account, Bench, Common, Course, Dial, Failure, Incoming, Names, Opening, Outgoing, Part, Sent,
+    Session, Shaken, TransferStage, Turn, Watched, connected, unless_it_would_wait,
 };
 
 /// Rest before an incomplete head is parsed again: the kernel reports the socket as readable all
@@ -74,7 +74,6 @@ pub(crate) struct HttpSession {
     /// True if the received body is in chunks: then `left` is that of one chunk.
     is_chunked: bool,
     connection: Option<Watched>,
-    token: u64,
     state: State,
     head: HeadBuffer,
     /// Bytes of the body still to receive; `None`: until the connection ends.
@@ -91,9 +90,7 @@ pub(crate) struct HttpSession {
 impl HttpSession {
     pub(super) fn new(
         params: &HttpParams,
-        number: u32,
-        dial: Dial,
-        store: &Store,
+        Opening { number, dial, store, .. }: Opening<'_>,
         authority: &str,
         path: &str,
     ) -> Result<Self> {
@@ -130,7 +127,6 @@ impl HttpSession {
             before: Before::First,
             is_chunked: false,
             connection: None,
-            token: 0,
             state: State::Connecting,
             head: HeadBuffer::new(),
             left: None,
@@ -143,17 +139,6 @@ impl HttpSession {
         })
     }
 
-    fn wait(&mut self, bench: &Bench<'_>, interest: Interest) -> Result<Turn, Failure> {
-        let token = self.token;
-        self.connection().wait(bench.readiness, token, interest)?;
-        Ok(Turn::Network)
-    }
-
-    fn rest(&mut self, bench: &Bench<'_>, until: Nanos) -> Turn {
-        self.connection().rest(bench.readiness);
-        Turn::Until(until)
-    }
-
     fn connection(&mut self) -> &mut Watched {
         self.connection.as_mut().expect("a transfer under way has a connection")
     }
@@ -162,7 +147,7 @@ impl HttpSession {
         let remote = self.remote.clone();
         // The connection is open once a peer is known. Writable alone may also mean an error.
         if !connected(&self.connection().socket, &remote)? {
-            return self.wait(bench, Interest::ReadableOrWritable);
+            return self.connection().wait(bench, Interest::ReadableOrWritable);
         }
         if let Some(security) = &self.dial.security {
             let secured = security.open()?;
@@ -175,7 +160,7 @@ impl HttpSession {
     /// Continues the TLS handshake, which is part of connecting.
     fn secure(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
         if let Shaken::Waits(interest) = self.connection().shake()? {
-            return self.wait(bench, interest);
+            return self.connection().wait(bench, interest);
         }
         if self.cipher.is_none() {
             self.cipher = self.connection().cipher();
@@ -195,27 +180,24 @@ impl HttpSession {
 
     fn ask(&mut self, written: usize, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("it is open");
-        match connection.send(&self.request.as_bytes()[written..]) {
-            Ok(n) => {
-                self.state = State::Asking(written + n);
-                if written + n == self.request.len() {
-                    self.state = State::Answer;
-                    if let Some(outgoing) = &mut self.outgoing {
-                        // The request is not part of the transfer.
-                        self.course.lap();
-                        outgoing.begin(connection, Part::whole(self.upload_bytes))?;
-                        self.state = State::Sending;
-                        if self.sends_chunks {
-                            self.before = Before::First;
-                            self.next_frame();
-                        }
-                    }
+        let Some(n) = connection.write(&self.request.as_bytes()[written..])? else {
+            return connection.wait(bench, Interest::ReadableOrWritable);
+        };
+        self.state = State::Asking(written + n);
+        if written + n == self.request.len() {
+            self.state = State::Answer;
+            if let Some(outgoing) = &mut self.outgoing {
+                // The request is not part of the transfer.
+                self.course.lap();
+                outgoing.begin(connection, Part::whole(self.upload_bytes))?;
+                self.state = State::Sending;
+                if self.sends_chunks {
+                    self.before = Before::First;
+                    self.next_frame();
                 }
-                Ok(Turn::Moved)
             }
-            Err(error) if would_wait(&error) => self.wait(bench, Interest::ReadableOrWritable),
-            Err(error) => Err(Failure::io(&error)),
         }
+        Ok(Turn::Moved)
     }
 
     /// Prepares the framing of the next chunk, or the end of the body.
@@ -237,7 +219,7 @@ impl HttpSession {
             }
             Ok(_) => self.state = State::Sending,
             Err(error) if would_wait(&error) => {
-                return self.wait(bench, Interest::ReadableOrWritable);
+                return connection.wait(bench, Interest::ReadableOrWritable);
             }
             Err(error) => return Err(self.early_refusal().unwrap_or(Failure::io(&error))),
         }
@@ -259,7 +241,7 @@ impl HttpSession {
             }
             Sent::Full(n) => {
                 self.came += n;
-                self.wait(bench, Interest::ReadableOrWritable)
+                connection.wait(bench, Interest::ReadableOrWritable)
             }
             Sent::All if self.sends_chunks => {
                 self.next_frame();
@@ -287,8 +269,8 @@ impl HttpSession {
     fn look(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("it is open");
         match self.head.answer(connection)? {
-            Looked::Nothing => self.wait(bench, Interest::Readable),
-            Looked::Part => Ok(self.rest(bench, bench.now + PART_REST)),
+            Looked::Nothing => connection.wait(bench, Interest::Readable),
+            Looked::Part => Ok(connection.rest_until(bench, bench.now + PART_REST)),
             Looked::Ended => Err(Failure::Closed(TransferStage::FirstByte)),
             // An interim answer is followed by the real one (RFC 9110 clause 15.2).
             Looked::Head(answer) if INTERIM.contains(&answer.status) => Ok(Turn::Moved),
@@ -370,11 +352,7 @@ impl HttpSession {
         if received.ended {
             return Err(Failure::Short(self.promised, self.came));
         }
-        match received.turn {
-            Turn::Network => self.wait(bench, Interest::Readable),
-            Turn::Until(time) => Ok(self.rest(bench, time)),
-            turn => Ok(turn),
-        }
+        connection.after(received.turn, bench)
     }
 
     /// Reads the framing of the answer's next chunk. The body of an answer to an upload is
@@ -382,8 +360,8 @@ impl HttpSession {
     fn unframe(&mut self, before: Before, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("it is open");
         match self.head.frame(connection, before)? {
-            Looked::Nothing => self.wait(bench, Interest::Readable),
-            Looked::Part => Ok(self.rest(bench, bench.now + PART_REST)),
+            Looked::Nothing => connection.wait(bench, Interest::Readable),
+            Looked::Part => Ok(connection.rest_until(bench, bench.now + PART_REST)),
             Looked::Ended => Err(Failure::Closed(TransferStage::Transfer)),
             Looked::Head(Frame::Chunk { bytes, .. }) => {
                 self.left = Some(bytes);
@@ -404,15 +382,15 @@ impl HttpSession {
     fn dismiss(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         if let Some(left) = self.left.filter(|left| *left > 0) {
             let connection = self.connection.as_mut().expect("it is open");
-            match connection.discard(left.min(1 << 20) as usize, bench.buffer) {
-                Ok(0) => return Err(Failure::Closed(TransferStage::Close)),
-                Ok(n) => {
+            let discarded = connection.discard(left.min(1 << 20) as usize, bench.buffer);
+            return match unless_it_would_wait(discarded)? {
+                None => connection.wait(bench, Interest::Readable),
+                Some(0) => Err(Failure::Closed(TransferStage::Close)),
+                Some(n) => {
                     self.left = Some(left - n as u64);
-                    return Ok(Turn::Moved);
+                    Ok(Turn::Moved)
                 }
-                Err(error) if would_wait(&error) => return self.wait(bench, Interest::Readable),
-                Err(error) => return Err(Failure::io(&error)),
-            }
+            };
         }
         if self.is_chunked {
             self.state = State::Unframing(Before::Next);
@@ -423,7 +401,7 @@ impl HttpSession {
 
     fn store(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         if !self.incoming.as_mut().expect("a download has one").finish()? {
-            return Ok(self.rest(bench, bench.now + PART_REST));
+            return Ok(self.connection().rest_until(bench, bench.now + PART_REST));
         }
         self.close_or_keep()
     }
@@ -442,8 +420,9 @@ impl HttpSession {
     /// The server closes first, and keeps TIME_WAIT.
     fn close(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("it is open");
-        match connection.discard(1 << 16, bench.buffer) {
-            Ok(0) => {
+        match unless_it_would_wait(connection.discard(1 << 16, bench.buffer))? {
+            None => connection.wait(bench, Interest::Readable),
+            Some(0) => {
                 self.course.close = self.course.lap();
                 self.drop_connection();
                 self.account.count(bench.tally, Counter::Connections, 1);
@@ -451,9 +430,7 @@ impl HttpSession {
                 Ok(Turn::Done)
             }
             // Nothing may follow the file on a connection that is closed.
-            Ok(_) => Err(Failure::Syntax("more bytes than announced")),
-            Err(error) if would_wait(&error) => self.wait(bench, Interest::Readable),
-            Err(error) => Err(Failure::io(&error)),
+            Some(_) => Err(Failure::Syntax("more bytes than announced")),
         }
     }
 
@@ -467,7 +444,6 @@ impl HttpSession {
 
 impl Session for HttpSession {
     fn begin(&mut self, token: u64, bench: &mut Bench<'_>) -> Result<(), Failure> {
-        self.token = token;
         (self.came, self.promised, self.left) = (0, 0, None);
         self.course = Course::begin(bench.now);
         // With `reuse` the connection of the last file serves the next.
@@ -477,7 +453,7 @@ impl Session for HttpSession {
         }
         let socket = self.dial.open().map_err(|error| Failure::io(&error))?;
         self.outgoing.iter_mut().for_each(Outgoing::renew);
-        self.connection = Some(Watched::new(socket));
+        self.connection = Some(Watched::new(socket, token));
         self.state = State::Connecting;
         Ok(())
     }

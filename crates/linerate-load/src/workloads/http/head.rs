@@ -6,7 +6,7 @@ use std::io;
 use super::chunks::{self, Before, Frame};
 use super::range::{Asked, first_of_content};
 use crate::workloads::rendezvous::would_wait;
-use crate::workloads::transfer::{Failure, Watched};
+use crate::workloads::transfer::{Failure, Watched, unless_it_would_wait};
 
 /// Longest accepted head; RFC 9112 clause 3 requires at least 8000 octets for the first line.
 const HEAD_BYTES: usize = 8192;
@@ -142,11 +142,10 @@ impl HeadBuffer {
     ) -> Result<Looked<Frame>, Failure> {
         // Most frames are short. Only a long extension makes a second peek necessary.
         for most in [FRAME_BYTES, HEAD_BYTES] {
-            let n = match connection.peek(&mut self.0[..most]) {
-                Ok(0) => return Ok(Looked::Ended),
-                Ok(n) => n,
-                Err(error) if would_wait(&error) => return Ok(Looked::Nothing),
-                Err(error) => return Err(Failure::io(&error)),
+            let n = match unless_it_would_wait(connection.peek(&mut self.0[..most]))? {
+                None => return Ok(Looked::Nothing),
+                Some(0) => return Ok(Looked::Ended),
+                Some(n) => n,
             };
             match chunks::frame(&self.0[..n], before).map_err(Failure::Syntax)? {
                 Some(frame) => {
@@ -253,7 +252,7 @@ mod tests {
         let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
         let far = Socket::from(listener.accept().expect("accept").0);
         far.set_nonblocking(true).expect("possible");
-        (near, Watched::new(far))
+        (near, Watched::new(far, 0))
     }
 
     /// Peeks until bytes have arrived.

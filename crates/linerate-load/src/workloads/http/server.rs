@@ -15,12 +15,12 @@ use socket2::Socket;
 use super::HttpParams;
 use super::chunks::{self, Before, Frame};
 use super::head::{HeadBuffer, Looked};
+use crate::Result;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
-    Account, Bench, Clients, Course, Dial, Failure, Form, Guest, Incoming, Outgoing, Sent, Shaken,
-    Store, TransferStage, Tree, Turn, Watched, spelled,
+    Account, Bench, Clients, Course, Dial, Failure, Form, Guest, Incoming, Opening, Outgoing, Sent,
+    Shaken, TransferStage, Tree, Turn, Watched, spelled,
 };
-use crate::{Result, Secret};
 use answers::target;
 
 const PART_REST: Nanos = Nanos(200_000);
@@ -75,7 +75,6 @@ pub(crate) struct HttpGuest {
     incoming: Option<Incoming>,
     outgoing: Option<Outgoing>,
     connection: Option<Watched>,
-    token: u64,
     state: State,
     head: HeadBuffer,
     words: Vec<u8>,
@@ -100,13 +99,8 @@ pub(crate) struct HttpGuest {
 }
 
 impl HttpGuest {
-    pub(super) fn new(
-        params: &HttpParams,
-        number: u32,
-        dial: Dial,
-        store: &Store,
-        secret: Secret,
-    ) -> Result<Self> {
+    pub(super) fn new(params: &HttpParams, opening: Opening<'_>) -> Result<Self> {
+        let Opening { number, dial, store, secret } = opening;
         let files = &params.common.files;
         let is_foreign = files.clients == Clients::Foreign;
         Ok(Self {
@@ -117,7 +111,6 @@ impl HttpGuest {
             incoming: files.is_upload().then(|| Incoming::new(store, number)).transpose()?,
             outgoing: (!files.is_upload()).then(|| Outgoing::new(store, number)).transpose()?,
             connection: None,
-            token: 0,
             state: State::Head,
             head: HeadBuffer::new(),
             words: Vec::with_capacity(WORDS_BYTES),
@@ -137,25 +130,10 @@ impl HttpGuest {
         })
     }
 
-    fn wait(&mut self, bench: &Bench<'_>, interest: Interest) -> Result<Turn, Failure> {
-        let token = self.token;
-        self.connection.as_mut().expect("a guest has one").wait(
-            bench.readiness,
-            token,
-            interest,
-        )?;
-        Ok(Turn::Network)
-    }
-
-    fn rest(&mut self, bench: &Bench<'_>, until: Nanos) -> Turn {
-        self.connection.as_mut().expect("a guest has one").rest(bench.readiness);
-        Turn::Until(until)
-    }
-
     fn secure(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("a guest has one");
         if let Shaken::Waits(interest) = connection.shake()? {
-            return self.wait(bench, interest);
+            return connection.wait(bench, interest);
         }
         if self.cipher.is_none() {
             self.cipher = connection.cipher();
@@ -171,9 +149,9 @@ impl HttpGuest {
         match head
             .request(connection, |text| target(text, path.as_deref(), tree, decoded, resolved))?
         {
-            Looked::Nothing => self.wait(bench, Interest::Readable),
+            Looked::Nothing => connection.wait(bench, Interest::Readable),
             // The kernel reports the socket as readable until the rest of the head arrives.
-            Looked::Part => Ok(self.rest(bench, bench.now + PART_REST)),
+            Looked::Part => Ok(connection.rest_until(bench, bench.now + PART_REST)),
             Looked::Ended => {
                 self.settle(bench);
                 Ok(Turn::Done)
@@ -198,24 +176,19 @@ impl HttpGuest {
         bench: &mut Bench<'_>,
     ) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("a guest has one");
-        match connection.send(&self.words[written..]) {
-            Ok(n) if written + n < self.words.len() => {
-                self.state = State::Saying(follows, written + n)
+        let Some(n) = connection.write(&self.words[written..])? else {
+            return connection.wait(bench, Interest::ReadableOrWritable);
+        };
+        match follows {
+            _ if written + n < self.words.len() => self.state = State::Saying(follows, written + n),
+            Follows::Body => self.state = State::Receiving,
+            Follows::File if self.sends_chunks => {
+                self.before = Before::First;
+                self.next_frame();
             }
-            Ok(_) => match follows {
-                Follows::Body => self.state = State::Receiving,
-                Follows::File if self.sends_chunks => {
-                    self.before = Before::First;
-                    self.next_frame();
-                }
-                Follows::File => self.state = State::Sending,
-                Follows::Page(folder) => self.state = State::Listing(folder, 0),
-                Follows::Next => self.next(),
-            },
-            Err(error) if would_wait(&error) => {
-                return self.wait(bench, Interest::ReadableOrWritable);
-            }
-            Err(error) => return Err(Failure::io(&error)),
+            Follows::File => self.state = State::Sending,
+            Follows::Page(folder) => self.state = State::Listing(folder, 0),
+            Follows::Next => self.next(),
         }
         Ok(Turn::Moved)
     }
@@ -228,18 +201,15 @@ impl HttpGuest {
     ) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("a guest has one");
         let page = self.tree.listing(folder, Form::Page);
-        match connection.send(&page[written..]) {
-            Ok(n) => {
-                self.moved += n as u64;
-                self.state = State::Listing(folder, written + n);
-                if written + n == page.len() {
-                    self.next();
-                }
-                Ok(Turn::Moved)
-            }
-            Err(error) if would_wait(&error) => self.wait(bench, Interest::ReadableOrWritable),
-            Err(error) => Err(Failure::io(&error)),
+        let Some(n) = connection.write(&page[written..])? else {
+            return connection.wait(bench, Interest::ReadableOrWritable);
+        };
+        self.moved += n as u64;
+        self.state = State::Listing(folder, written + n);
+        if written + n == page.len() {
+            self.next();
         }
+        Ok(Turn::Moved)
     }
 
     /// Prepares the framing of the next chunk, or the end of the body.
@@ -252,14 +222,15 @@ impl HttpGuest {
 
     fn frame(&mut self, written: usize, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("a guest has one");
-        match connection.send(&self.frame.as_bytes()[written..]) {
-            Ok(n) if written + n < self.frame.len() => self.state = State::Framing(written + n),
-            Ok(_) if self.outgoing.as_ref().is_some_and(Outgoing::is_through) => self.sent(bench),
-            Ok(_) => self.state = State::Sending,
-            Err(error) if would_wait(&error) => {
-                return self.wait(bench, Interest::ReadableOrWritable);
-            }
-            Err(error) => return Err(Failure::io(&error)),
+        let Some(n) = connection.write(&self.frame.as_bytes()[written..])? else {
+            return connection.wait(bench, Interest::ReadableOrWritable);
+        };
+        if written + n < self.frame.len() {
+            self.state = State::Framing(written + n);
+        } else if self.outgoing.as_ref().is_some_and(Outgoing::is_through) {
+            self.sent(bench);
+        } else {
+            self.state = State::Sending;
         }
         Ok(Turn::Moved)
     }
@@ -295,7 +266,7 @@ impl HttpGuest {
             Sent::Bytes(n) => self.moved += n,
             Sent::Full(n) => {
                 self.moved += n;
-                return self.wait(bench, Interest::ReadableOrWritable);
+                return connection.wait(bench, Interest::ReadableOrWritable);
             }
             Sent::All if self.sends_chunks => self.next_frame(),
             Sent::All => self.sent(bench),
@@ -307,8 +278,8 @@ impl HttpGuest {
     fn unframe(&mut self, before: Before, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("a guest has one");
         match self.head.frame(connection, before)? {
-            Looked::Nothing => self.wait(bench, Interest::Readable),
-            Looked::Part => Ok(self.rest(bench, bench.now + PART_REST)),
+            Looked::Nothing => connection.wait(bench, Interest::Readable),
+            Looked::Part => Ok(connection.rest_until(bench, bench.now + PART_REST)),
             Looked::Ended => Err(Failure::Closed(TransferStage::Transfer)),
             Looked::Head(Frame::Chunk { bytes, .. }) => {
                 (self.left, self.came_in) = (bytes, Some(Before::Next));
@@ -338,17 +309,16 @@ impl HttpGuest {
         if received.ended {
             return Err(Failure::Closed(TransferStage::Transfer));
         }
-        match received.turn {
-            _ if self.left == 0 => Ok(Turn::Moved),
-            Turn::Network => self.wait(bench, Interest::Readable),
-            Turn::Until(time) => Ok(self.rest(bench, time)),
-            turn => Ok(turn),
+        if self.left == 0 {
+            return Ok(Turn::Moved);
         }
+        connection.after(received.turn, bench)
     }
 
     fn store(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         if !self.incoming.as_mut().expect("it takes files").finish()? {
-            return Ok(self.rest(bench, bench.now + PART_REST));
+            let connection = self.connection.as_mut().expect("a guest has one");
+            return Ok(connection.rest_until(bench, bench.now + PART_REST));
         }
         self.served(bench);
         let close = self.close_line();
@@ -366,7 +336,7 @@ impl HttpGuest {
                 Ok(Turn::Done)
             }
             Ok(_) => Ok(Turn::Moved),
-            Err(error) if would_wait(&error) => self.wait(bench, Interest::Readable),
+            Err(error) if would_wait(&error) => connection.wait(bench, Interest::Readable),
             // The answer is complete, so an error of the client's close does not matter.
             Err(_) => Ok(Turn::Done),
         }
@@ -381,13 +351,13 @@ impl Guest for HttpGuest {
         token: u64,
         _bench: &mut Bench<'_>,
     ) -> Result<(), Failure> {
-        let mut connection = Watched::new(socket);
+        let mut connection = Watched::new(socket, token);
         if let Some(security) = &self.dial.security {
             connection.secure(security.open()?);
         }
         self.connection = Some(connection);
         self.outgoing.iter_mut().for_each(Outgoing::renew);
-        (self.token, self.state) = (token, State::Securing);
+        self.state = State::Securing;
         Ok(())
     }
 

@@ -1,9 +1,8 @@
 //! Parameters of every protocol of file transfers.
 
-use linerate_model::{ParamError, ServerAddress};
+use linerate_model::{ParamError, ServerAddress, Side};
 
 use super::params::Files;
-use super::start::Side;
 use super::tls::Security;
 use super::tls_params::TlsParams;
 use super::url::Url;

@@ -28,6 +28,8 @@ mod tree;
 mod url;
 mod watched;
 
+use std::io;
+
 use linerate_model::Nanos;
 use linerate_sys::memory::Region;
 use linerate_sys::readiness::Readiness;
@@ -42,8 +44,7 @@ pub(crate) use names::Names;
 pub(crate) use outgoing::{Outgoing, Part, Sent};
 pub(crate) use params::Clients;
 pub(crate) use server::Guest;
-pub(crate) use start::{Dial, Protocol, Transfers};
-pub(crate) use store::Store;
+pub(crate) use start::{Dial, Opening, Protocol, Transfers};
 pub(crate) use tls::{Security, Shaken};
 pub(crate) use tree::{Form, FoundPath, Tree, resolve};
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub(crate) use url::Url;
 pub(crate) use watched::Watched;
 
 use crate::workloads::proof::word;
+use crate::workloads::rendezvous::would_wait;
 use crate::{Secret, Tally};
 
 /// Resources that a worker lends its state machines for one turn.
@@ -84,8 +86,17 @@ pub(crate) fn spelled(secret: Secret) -> String {
     word(secret, b"file transfer").0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Returns the outcome of a call that never waits; `None` if it would have waited.
+pub(crate) fn unless_it_would_wait<T>(answer: io::Result<T>) -> Result<Option<T>, Failure> {
+    match answer {
+        Ok(outcome) => Ok(Some(outcome)),
+        Err(error) if would_wait(&error) => Ok(None),
+        Err(error) => Err(Failure::io(&error)),
+    }
+}
+
 /// Returns true if `error` means that a connection is being opened.
-pub(crate) fn is_connecting(error: &std::io::Error) -> bool {
+pub(crate) fn is_connecting(error: &io::Error) -> bool {
     /// Linux `include/uapi/asm-generic/errno.h`.
     const EALREADY: i32 = 114;
     /// Likewise.

@@ -9,7 +9,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::net::{SocketAddr, TcpListener};
 
-use linerate_model::{FlowReport, SocketValue};
+use linerate_model::{FlowReport, Side, SocketValue};
 use linerate_sys::{SysError, socket as socket_options};
 use socket2::{Domain, Protocol as Ip, Socket, Type};
 
@@ -55,16 +55,19 @@ pub(crate) trait Protocol: Parameters + Clone + Send + 'static {
 
     /// Returns the parameters of every protocol.
     fn common(&self) -> &Common;
-    /// Creates stream `number`.
-    fn session(
-        &self,
-        number: u32,
-        dial: Dial,
-        store: &Store,
-        secret: Secret,
-    ) -> Result<Self::Session>;
-    /// Creates place `number`.
-    fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<Self::Guest>;
+    /// Creates a stream.
+    fn session(&self, opening: Opening<'_>) -> Result<Self::Session>;
+    /// Creates a place for a connection.
+    fn guest(&self, opening: Opening<'_>) -> Result<Self::Guest>;
+}
+
+/// What a stream, or a place for a connection, is made with.
+pub(crate) struct Opening<'a> {
+    /// Number of the stream or place.
+    pub(crate) number: u32,
+    pub(crate) dial: Dial,
+    pub(crate) store: &'a Store,
+    pub(crate) secret: Secret,
 }
 
 /// The workload of a protocol.
@@ -98,13 +101,6 @@ impl<P: Protocol> Typed for Transfers<P> {
     fn start_active(params: P, setup: &Setup<'_>, offer: &Offer) -> Result<Workers> {
         active(&params, setup, offer)
     }
-}
-
-/// End of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Active,
-    Passive,
 }
 
 /// How connections are opened.
@@ -210,7 +206,9 @@ fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box<dyn Listen
     let mut dial = Dial::new(options, setup, SocketAddr::new(address.ip(), 0))?;
     dial.security = common.security(Side::Passive, setup.secret)?;
     store.is_secured = dial.security.is_some();
-    let guest = |number| protocol.guest(number, dial.clone(), &store, setup.secret);
+    let opening =
+        |number| Opening { number, dial: dial.clone(), store: &store, secret: setup.secret };
+    let guest = |number| protocol.guest(opening(number));
     let guests = (0..places * workers).map(guest).collect::<Result<Vec<_>, _>>()?;
     let mut addresses = Vec::new();
     if let Some(companions) = &companions {
@@ -325,7 +323,9 @@ fn active<P: Protocol>(protocol: &P, setup: &Setup<'_>, offer: &Offer) -> Result
     let mut dial = Dial::new(options, setup, remote)?;
     dial.security = common.security(Side::Active, setup.secret)?;
     store.is_secured = dial.security.is_some();
-    let session = |number| protocol.session(number, dial.clone(), &store, setup.secret);
+    let opening =
+        |number| Opening { number, dial: dial.clone(), store: &store, secret: setup.secret };
+    let session = |number| protocol.session(opening(number));
     let sessions = (0..streams).map(session).collect::<Result<Vec<_>, _>>()?;
     let mut companions = companions.into_iter();
     let mut workers = Workers::new();

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use linerate_model::ParamError;
+use linerate_model::{ParamError, Side};
 
 use super::params::{Files, TakeBy};
-use super::start::Side;
 use super::tls::Security;
 use super::url::Url;
 use crate::parameter::{Reader, wrong};

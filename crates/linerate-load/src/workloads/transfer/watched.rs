@@ -4,24 +4,29 @@
 use std::io;
 use std::net::Shutdown;
 
-use linerate_sys::readiness::{Interest, Readiness};
+use linerate_model::Nanos;
+use linerate_sys::readiness::Interest;
 use linerate_sys::tcp;
 use socket2::Socket;
 
 use super::failure::Failure;
 use super::tls::{Secured, Shaken};
+use super::{Bench, Turn, unless_it_would_wait};
 
 /// Socket and its registration for readiness.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) socket: Socket,
+    /// Name by which the worker's readiness reports it.
+    token: u64,
     secured: Option<Box<Secured>>,
     interest: Option<Interest>,
 }
 
 impl Watched {
-    pub(crate) fn new(socket: Socket) -> Self {
-        Self { socket, secured: None, interest: None }
+    /// `token` is the name by which the worker's readiness is to report it.
+    pub(crate) fn new(socket: Socket, token: u64) -> Self {
+        Self { socket, token, secured: None, interest: None }
     }
 
     /// Uses TLS over the connection from now on; call [`Self::shake`] until it is done.
@@ -57,6 +62,12 @@ impl Watched {
             Some(secured) => secured.send(&self.socket, bytes),
             None => tcp::send(&self.socket, bytes),
         }
+    }
+
+    /// Sends from `bytes`; returns how many were taken, or `None` if there was no room.
+    #[inline]
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        unless_it_would_wait(self.send(bytes))
     }
 
     /// Hands buffered bytes to the kernel; returns true once it has all of them, as always without
@@ -124,27 +135,37 @@ impl Watched {
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
-    /// Registers for this kind of readiness, reported as `token`.
-    pub(crate) fn wait(
-        &mut self,
-        readiness: &Readiness,
-        token: u64,
-        interest: Interest,
-    ) -> Result<(), Failure> {
+    /// Waits for this kind of readiness: nothing more can be done until then.
+    pub(crate) fn wait(&mut self, bench: &Bench<'_>, interest: Interest) -> Result<Turn, Failure> {
         let set = match self.interest {
-            Some(known) if known == interest => return Ok(()),
-            Some(_) => readiness.modify(&self.socket, token, interest),
-            None => readiness.add(&self.socket, token, interest),
+            Some(known) if known == interest => return Ok(Turn::Network),
+            Some(_) => bench.readiness.modify(&self.socket, self.token, interest),
+            None => bench.readiness.add(&self.socket, self.token, interest),
         };
         self.interest = Some(interest);
-        set.map_err(|error| Failure::io(&error.cause))
+        set.map(|()| Turn::Network).map_err(|error| Failure::io(&error.cause))
     }
 
     /// Suspends the registration of a connection that is ready but cannot be served now.
-    pub(crate) fn rest(&mut self, readiness: &Readiness) {
+    pub(crate) fn rest(&mut self, bench: &Bench<'_>) {
         if self.interest.take().is_some() {
             // It fails only if the socket is not in the set, which is the goal.
-            let _ = readiness.remove(&self.socket);
+            let _ = bench.readiness.remove(&self.socket);
+        }
+    }
+
+    /// As [`Self::rest`], until this time.
+    pub(crate) fn rest_until(&mut self, bench: &Bench<'_>, until: Nanos) -> Turn {
+        self.rest(bench);
+        Turn::Until(until)
+    }
+
+    /// Prepares for the next turn after a `turn` that received from the connection.
+    pub(crate) fn after(&mut self, turn: Turn, bench: &Bench<'_>) -> Result<Turn, Failure> {
+        match turn {
+            Turn::Network => self.wait(bench, Interest::Readable),
+            Turn::Until(time) => Ok(self.rest_until(bench, time)),
+            Turn::Moved | Turn::Done => Ok(turn),
         }
     }
 }

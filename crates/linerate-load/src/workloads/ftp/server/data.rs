@@ -9,9 +9,8 @@ use linerate_sys::readiness::Interest;
 
 use super::{Cargo, FtpGuest, State};
 use crate::workloads::ftp::commands::Command;
-use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
-    Bench, Course, Failure, Guest, Part, Sent, Shaken, Turn, Watched,
+    Bench, Course, Failure, Guest, Part, Sent, Shaken, Turn, Watched, unless_it_would_wait,
 };
 
 const STORE_REST: Nanos = Nanos(200_000);
@@ -36,8 +35,7 @@ impl FtpGuest {
     pub(super) fn shake_data(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
         let data = self.data.as_mut().expect("it has come");
         if let Shaken::Waits(interest) = data.shake()? {
-            data.wait(bench.readiness, self.token + 1, interest)?;
-            return Ok(Turn::Network);
+            return data.wait(bench, interest);
         }
         self.protection.as_mut().expect("files are private").data_agreed(data);
         self.moved += 1;
@@ -60,7 +58,9 @@ impl FtpGuest {
         let socket = self.dial.open_at(own).map_err(io)?;
         socket.listen(BACKLOG).map_err(io)?;
         let port = socket.local_addr().map_err(io)?.as_socket().ok_or(Failure::Io(0))?.port();
-        self.listener = Some(Watched::new(socket));
+        // The listener and the data connection share the second token: they never exist together.
+        let listener = self.listener.insert(Watched::new(socket, self.token + 1));
+        listener.wait(bench, Interest::Readable)?;
         match (command, local.ip().to_canonical()) {
             (Command::Passive, IpAddr::V4(ip)) => {
                 let [a, b, c, d] = ip.octets();
@@ -76,27 +76,23 @@ impl FtpGuest {
                 self.words.set(format_args!("229 Entering Extended Passive Mode (|||{port}|)\r\n"))
             }
         }
-        // The listener and the data connection share the second token: they never exist together.
-        let token = self.token + 1;
-        self.listener.as_mut().expect("just made").wait(bench.readiness, token, Interest::Readable)
+        Ok(())
     }
 
     /// Accepts the data connection, only from the address that logged in.
     pub(super) fn expect(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let listener =
             self.listener.as_mut().ok_or(Failure::Syntax("a file without a data connection"))?;
-        let (socket, from) = match listener.socket.accept() {
-            Ok((socket, from)) => (socket, from.as_socket().map(|from| from.ip())),
-            Err(error) if would_wait(&error) => return Ok(Turn::Network),
-            Err(error) => return Err(Failure::io(&error)),
+        let Some((socket, from)) = unless_it_would_wait(listener.socket.accept())? else {
+            return Ok(Turn::Network);
         };
         // Another host that guesses the port must not get or replace the file (RFC 2577).
-        if from != self.peer {
+        if from.as_socket().map(|from| from.ip()) != self.peer {
             self.account.count(bench.tally, Counter::Foreign, 1);
             return Ok(Turn::Moved);
         }
         socket.set_nonblocking(true).map_err(|error| Failure::io(&error))?;
-        let mut data = Watched::new(socket);
+        let mut data = Watched::new(socket, self.token + 1);
         self.course = Course::begin(bench.now);
         match (self.cargo, &mut self.incoming) {
             (Cargo::File(_), Some(incoming)) => incoming.begin(None)?,
@@ -118,15 +114,13 @@ impl FtpGuest {
         if let Cargo::Listing(folder, form, sent) = self.cargo {
             return self.send_listing(folder, form, sent, bench);
         }
-        let token = self.token + 1;
         let data = self.data.as_mut().expect("data flows over it");
         if let Some(outgoing) = &mut self.outgoing {
             match outgoing.send(data, &mut self.account, bench.tally)? {
                 Sent::Bytes(n) => self.moved += n,
                 Sent::Full(n) => {
                     self.moved += n;
-                    data.wait(bench.readiness, token, Interest::ReadableOrWritable)?;
-                    return Ok(Turn::Network);
+                    return data.wait(bench, Interest::ReadableOrWritable);
                 }
                 Sent::All => {
                     self.served(bench);
@@ -143,19 +137,14 @@ impl FtpGuest {
             self.state = State::Storing;
             return Ok(Turn::Moved);
         }
-        match received.turn {
-            Turn::Network => data.wait(bench.readiness, token, Interest::Readable)?,
-            Turn::Until(_) => data.rest(bench.readiness),
-            Turn::Moved | Turn::Done => {}
-        }
-        Ok(received.turn)
+        data.after(received.turn, bench)
     }
 
     /// Ends a file or listing by ending its data connection.
     pub(super) fn end_of_cargo(&mut self, bench: &Bench<'_>) {
         let data = self.data.as_mut().expect("data flowed over it");
         data.end_sending();
-        data.rest(bench.readiness);
+        data.rest(bench);
         self.ended = self.data.take();
         self.words.set(format_args!("226 That was all\r\n"));
         self.state = State::Command;

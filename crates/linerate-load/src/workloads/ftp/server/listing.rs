@@ -6,7 +6,6 @@ use std::io::Write as _;
 use linerate_sys::readiness::Interest;
 
 use super::{Cargo, Command, FtpGuest, State};
-use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{Bench, Failure, Form, FoundPath, Turn};
 
 impl FtpGuest {
@@ -69,22 +68,15 @@ impl FtpGuest {
     ) -> Result<Turn, Failure> {
         let data = self.data.as_mut().expect("data flows over it");
         let listing = self.tree.listing(folder, form);
-        let (token, wait) = (self.token + 1, Interest::ReadableOrWritable);
         // The listing was made once; a position in it is all the state.
-        let n = match data.send(&listing[sent..]) {
-            Ok(n) => n,
-            Err(error) if would_wait(&error) => {
-                data.wait(bench.readiness, token, wait)?;
-                return Ok(Turn::Network);
-            }
-            Err(error) => return Err(Failure::io(&error)),
+        let Some(n) = data.write(&listing[sent..])? else {
+            return data.wait(bench, Interest::ReadableOrWritable);
         };
         self.moved += n as u64;
         self.cargo = Cargo::Listing(folder, form, sent + n);
         if sent + n == listing.len() {
             if !data.flush().map_err(|error| Failure::io(&error))? {
-                data.wait(bench.readiness, token, wait)?;
-                return Ok(Turn::Network);
+                return data.wait(bench, Interest::ReadableOrWritable);
             }
             self.end_of_cargo(bench);
         }
