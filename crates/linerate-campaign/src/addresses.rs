@@ -6,7 +6,7 @@ use linerate_model::AGENT_PORT;
 use linerate_sys::netlink::RouteSocket;
 use linerate_sys::packet::{interface_index, interface_name};
 
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// Returns `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address as `host:port`. The zone
 /// of an address (`fe80::1%eth0`, RFC 4007 clause 11) becomes a number.
@@ -84,7 +84,7 @@ fn typed(ip: IpAddr, port: u16) -> String {
 ///
 /// # Errors
 /// If the text is not an address.
-pub fn resolve_listen(text: &str, port: u16) -> Result<SocketAddr, Failure> {
+pub fn resolve_listen(text: &str, port: u16) -> Result<SocketAddr> {
     let failed = |cause: String| Failure::wrong(format!("listen on {text}: {cause}"));
     let mut addresses =
         with_port(text, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;

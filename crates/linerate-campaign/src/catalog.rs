@@ -6,7 +6,7 @@ use std::path::Path;
 use linerate_model::nearest;
 use linerate_model::plan::{self, Draft, Plan};
 
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// Text of the program.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +117,7 @@ impl PlanText {
     ///
     /// # Errors
     /// If the text has problems: all of them.
-    pub fn drafted(origin: impl Into<String>, draft: &Draft) -> Result<(Self, Plan), Failure> {
+    pub fn drafted(origin: impl Into<String>, draft: &Draft) -> Result<(Self, Plan)> {
         // The text and not the draft is parsed, so that what is recorded is what was run.
         let found = Self { origin: origin.into(), text: draft.text() };
         let plan = plan::read(&found.text)
@@ -130,7 +130,7 @@ impl PlanText {
 ///
 /// # Errors
 /// If there is neither.
-pub fn find(kind: &str, presets: &[Preset], name: &str) -> Result<PlanText, Failure> {
+pub fn find(kind: &str, presets: &[Preset], name: &str) -> Result<PlanText> {
     // Presets come first, so that a file of the same name in the folder cannot change what a
     // command means. A file is named by its path.
     if let Some(preset) = presets.iter().find(|preset| preset.name == name) {
@@ -155,7 +155,7 @@ pub fn find(kind: &str, presets: &[Preset], name: &str) -> Result<PlanText, Fail
 ///
 /// # Errors
 /// If it has none.
-pub fn quick(name: &str) -> Result<String, Failure> {
+pub fn quick(name: &str) -> Result<String> {
     let short = format!("{name}-quick");
     if PLANS.iter().any(|preset| preset.name == short) {
         return Ok(short);

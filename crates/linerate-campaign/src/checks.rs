@@ -12,7 +12,7 @@ use linerate_model::{
 use crate::catalog::{self, PLANS, PlanText, find};
 use crate::places::{place, swept, unfit, without_repetition};
 use crate::testbeds::{self, Ground};
-use crate::{Failure, rates, searches};
+use crate::{Failure, Result, rates, searches};
 
 /// Returns the facts of hosts that are assumed without asking, where the plan depends on them:
 /// their CPUs.
@@ -54,7 +54,7 @@ fn is_elsewhere(ground: &Ground, host: &str) -> bool {
 ///
 /// # Errors
 /// If it has no short variant.
-pub fn name(plan: &str, quick: bool) -> Result<String, Failure> {
+pub fn name(plan: &str, quick: bool) -> Result<String> {
     if quick { catalog::quick(plan) } else { Ok(plan.to_owned()) }
 }
 
@@ -63,7 +63,7 @@ pub fn name(plan: &str, quick: bool) -> Result<String, Failure> {
 ///
 /// # Errors
 /// If there is no such plan, or it has problems: all of them.
-pub fn read(name: &str, set: &[String]) -> Result<(PlanText, Plan), Failure> {
+pub fn read(name: &str, set: &[String]) -> Result<(PlanText, Plan)> {
     let mut found = find("plan", PLANS, name)?;
     for assignment in set {
         // Each assignment changes the text before the next, so later ones see the earlier ones.
@@ -91,7 +91,7 @@ fn read_fitting(
     name: &str,
     set: &[String],
     testbed: &Testbed,
-) -> Result<(PlanText, Plan, Vec<String>), Failure> {
+) -> Result<(PlanText, Plan, Vec<String>)> {
     let (mut found, mut plan) = read(name, set)?;
     let (mut lacking, mut left_out) = (Vec::new(), Vec::new());
     for sweep in &plan.sweeps {
@@ -134,7 +134,7 @@ pub fn read_for_hosts(
     mut set: Vec<String>,
     settings: Option<Vec<String>>,
     testbed: &Testbed,
-) -> Result<ForHosts, Failure> {
+) -> Result<ForHosts> {
     let left_out =
         |why: String| ForHosts { plan: None, note: Some(format!("{name}: left out, {why}")) };
     // Shapes that are not judged show in the report; the others are worth having.
@@ -157,7 +157,7 @@ pub fn read_for_hosts(
 ///
 /// # Errors
 /// If the plan has problems on this testbed: all of them.
-pub fn trials(found: &PlanText, plan: &Plan, ground: &Ground) -> Result<Vec<TrialSpec>, Failure> {
+pub fn trials(found: &PlanText, plan: &Plan, ground: &Ground) -> Result<Vec<TrialSpec>> {
     let wrong = |problems: &[Problem]| Failure::in_text(&found.origin, &found.text, problems);
     let mut trials =
         expand(plan, &ground.testbed).map_err(|errors| match elsewhere(plan, ground, &errors) {

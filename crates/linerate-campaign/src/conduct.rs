@@ -26,7 +26,7 @@ use crate::keys::keys_for;
 use crate::live::{Live, LiveFold, LiveSocket};
 use crate::observers::Observers;
 use crate::testbeds::Ground;
-use crate::{Exit, Failure, checks};
+use crate::{Exit, Failure, Result, checks};
 
 /// A plan, its place and its ledger.
 pub struct Request<'a> {
@@ -58,7 +58,7 @@ const FILLING: Duration = Duration::from_secs(60);
 pub fn conduct(
     request: &Request<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<(Campaign, RunSummary), Failure> {
+) -> Result<(Campaign, RunSummary)> {
     conduct_serving(request, &[], progress)
 }
 
@@ -67,7 +67,7 @@ pub fn conduct_serving(
     request: &Request<'_>,
     served: &[PathBuf],
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<(Campaign, RunSummary), Failure> {
+) -> Result<(Campaign, RunSummary)> {
     let trials = checks::trials(request.found, request.plan, request.ground)?;
     let Ground { timeouts, away, .. } = *request.ground;
     let mut options = RunOptions { timeouts, away, ..RunOptions::default() };
@@ -179,7 +179,7 @@ pub fn drafted(
     ground: &Ground,
     (ledger, served, live): (Option<&Path>, &[PathBuf], &Live),
     watch: &mut dyn FnMut(Progress<'_>),
-) -> Result<(Campaign, RunSummary), Failure> {
+) -> Result<(Campaign, RunSummary)> {
     let (found, plan) = PlanText::drafted(name, draft)?;
     // The folder goes with `scratch` at the end: until then the campaign is read back from it.
     let scratch = tempfile::tempdir()
@@ -270,7 +270,7 @@ impl Recorder for Watched<'_> {
 ///
 /// # Errors
 /// If nothing was measured.
-pub fn exit_of(summary: &RunSummary) -> Result<Exit, Failure> {
+pub fn exit_of(summary: &RunSummary) -> Result<Exit> {
     match &summary.exit {
         linerate_control::Exit::Completed if summary.failed > 0 => Ok(Exit::Missed),
         linerate_control::Exit::Completed => Ok(Exit::Done),
@@ -316,11 +316,7 @@ struct Earlier {
 }
 
 /// Returns the newest campaign of `ledger` with the same plan and lab, and its complete trials.
-fn earlier(
-    ledger: &Ledger,
-    fresh: &CampaignHeader,
-    trials: &[TrialSpec],
-) -> Result<Earlier, Failure> {
+fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Result<Earlier> {
     // In the form that a ledger returns.
     let lab = fresh.lab.as_deref().map(|text| printable(text, Lines::Several));
     // The newest campaign of the same plan is the one to continue.
@@ -368,7 +364,7 @@ fn monotonic() -> Nanos {
 }
 
 /// Returns a flag for the conductor that Ctrl-C sets.
-fn stop_on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
+fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     /// Interval between two looks for an interrupt.
     const POLL: Duration = Duration::from_millis(50);
     linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;

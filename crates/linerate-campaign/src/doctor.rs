@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::policy::{Policy, Separation, USUAL};
 use crate::separation::{self, Tried};
-use crate::{Failure, sandbox};
+use crate::{Result, sandbox};
 
 /// Length of the self-test.
 const SELF_TEST: Nanos = Nanos::from_millis(300);
@@ -88,7 +88,7 @@ fn agent() -> Check {
     separated(subject, separation::tried(user.as_deref()))
 }
 
-fn separated(subject: &str, tried: Result<Tried, Failure>) -> Check {
+fn separated(subject: &str, tried: Result<Tried>) -> Check {
     match tried {
         Ok(tried) if tried.remedies.is_empty() => Check::good(subject, tried.seen),
         Ok(tried) => Check::lacking(subject, tried.seen, tried.remedies.join("; ")),
@@ -282,6 +282,7 @@ fn samplers() -> Vec<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Failure;
 
     #[test]
     fn a_weaker_separation_is_lacking_with_every_remedy() {

@@ -9,7 +9,7 @@ use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{BitRate, Nanos, Params};
 use serde_json::Value;
 
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// Default offered load of `to HOST udp`: that of iperf3, which floods no path.
 pub const DEFAULT_UDP_RATE: BitRate = BitRate(1e6);
@@ -269,7 +269,7 @@ fn parameters(
     command: &str,
     workload: &str,
     (all, given): (&'static [Setting], Given<'_>),
-) -> Result<Params, Failure> {
+) -> Result<Params> {
     let mut params = Params::default();
     for target in all.iter().filter_map(|setting| setting.target(workload)) {
         if let Some(preset) = target.preset {
@@ -317,7 +317,7 @@ pub struct PathLoad<'a> {
 ///
 /// # Errors
 /// If an option does not apply to the workload.
-pub fn path(load: &PathLoad<'_>) -> Result<Draft, Failure> {
+pub fn path(load: &PathLoad<'_>) -> Result<Draft> {
     let is_stream = [TCP, UDP].contains(&load.workload);
     let mut params = parameters("to", load.workload, (&OF_TO, load.given))?;
     match load.direction {
@@ -340,7 +340,7 @@ pub fn path(load: &PathLoad<'_>) -> Result<Draft, Failure> {
 
 /// Applies what iperf3 means for each stream: the rate of datagrams, which the workload shares
 /// among its flows, and the source port. A rate of zero is no limit.
-fn per_stream(params: &mut Params) -> Result<(), Failure> {
+fn per_stream(params: &mut Params) -> Result<()> {
     let streams = params.get(STREAMS).and_then(Value::as_u64).unwrap_or(1);
     // The kernel paces each connection of TCP by itself.
     for (name, n_shares) in [(PACING_RATE, 1), (RATE, streams)] {
@@ -390,7 +390,7 @@ pub struct Server<'a> {
 ///
 /// # Errors
 /// If there is no such folder.
-pub fn served_folder(root: &Path) -> Result<PathBuf, Failure> {
+pub fn served_folder(root: &Path) -> Result<PathBuf> {
     std::fs::canonicalize(root)
         .map_err(|error| Failure::wrong(format!("serve --root {}: {error}", root.display())))
 }
@@ -399,7 +399,7 @@ pub fn served_folder(root: &Path) -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// If an option does not apply to the protocol, or to the direction.
-pub fn server(server: &Server<'_>) -> Result<Draft, Failure> {
+pub fn server(server: &Server<'_>) -> Result<Draft> {
     let mut params = parameters("serve", server.workload, (&OF_SERVE, server.given))?;
     if params.get(CHECKSUM).is_some() {
         if !server.takes_uploads {
@@ -439,7 +439,7 @@ pub fn rate(draft: &Draft) -> Option<Rate> {
 ///
 /// # Errors
 /// The option that has one.
-pub fn one_point(given: &[(&'static str, Vec<Value>)]) -> Result<(), Failure> {
+pub fn one_point(given: &[(&'static str, Vec<Value>)]) -> Result<()> {
     let listed = given.iter().find(|(_, values)| values.len() > 1);
     listed.map_or(Ok(()), |(name, _)| {
         let option = name.replace('_', "-");
@@ -459,7 +459,7 @@ pub fn disk(
     (duration, ramp): (Nanos, Nanos),
     repeats: u32,
     given: impl IntoIterator<Item = (&'static str, Vec<Value>)>,
-) -> Result<Draft, Failure> {
+) -> Result<Draft> {
     let found = std::fs::canonicalize(target)
         .map_err(|error| Failure::missing(format!("disk: find {}: {error}", target.display())))?;
     // Plans are text.

@@ -5,7 +5,7 @@ use std::path::Path;
 use linerate_model::Endpoint;
 
 use crate::testbeds::{self, Ground, Place};
-use crate::{Ended, Exit, Failure, Outcome};
+use crate::{Ended, Exit, Failure, Outcome, Result};
 
 /// Name of the endpoint on the host of `--to`.
 pub const REACHED: &str = "b";
@@ -33,7 +33,7 @@ impl Route {
         &self,
         command: &str,
         endpoints: &'e [Endpoint],
-    ) -> Result<(&'e Endpoint, &'e Endpoint), Failure> {
+    ) -> Result<(&'e Endpoint, &'e Endpoint)> {
         let wrong = |name: &str| no_endpoint(command, name, endpoints);
         // A person may name an endpoint or its host; in a testbed both are unique.
         let find = |name: &str| endpoints.iter().find(|e| e.name == name || e.host == name);
@@ -82,7 +82,7 @@ pub fn on_ground(
 ///
 /// # Errors
 /// If it cannot be made.
-pub fn make_folder(out: &Path) -> Result<(), Failure> {
+pub fn make_folder(out: &Path) -> Result<()> {
     std::fs::create_dir_all(out)
         .map_err(|error| Failure::missing(format!("create folder {}: {error}", out.display())))
 }
@@ -91,7 +91,7 @@ pub fn make_folder(out: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// If there is nothing to measure, or a warm-up ends before it begins.
-pub fn check_lengths(command: &str, seconds: Option<f64>, omit: f64) -> Result<(), Failure> {
+pub fn check_lengths(command: &str, seconds: Option<f64>, omit: f64) -> Result<()> {
     // A missing length means the default of the command.
     if seconds.is_none_or(|seconds| seconds > 0.0) && omit >= 0.0 {
         return Ok(());

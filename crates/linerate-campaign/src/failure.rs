@@ -39,8 +39,11 @@ impl Exit {
     }
 }
 
+/// Result of a step of a command.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
 /// Result of a command.
-pub type Outcome = Result<Exit, Failure>;
+pub type Outcome = Result<Exit>;
 
 /// Work that could not be done: a message, and the exit of the command.
 #[derive(Clone, Debug, PartialEq)]

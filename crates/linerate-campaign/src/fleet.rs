@@ -11,11 +11,11 @@ use linerate_model::{AGENT_PORT, HostAddress, Testbed, TestbedKind};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Failure;
 use crate::keys::keys_for;
 use crate::launcher::Launcher;
 use crate::testbeds::{Ground, complete, with_port};
 use crate::towards::endpoint_at;
+use crate::{Failure, Result};
 
 /// Command that runs another one on a node of the present allocation of Slurm, beside its job.
 pub const SRUN: &str = "srun --unbuffered --overlap -N1 -n1 -w {host}";
@@ -47,7 +47,7 @@ pub struct Absent {
 ///
 /// # Errors
 /// If there is no host, or one has two groups.
-pub fn read(text: &str) -> Result<Vec<FleetHost>, Failure> {
+pub fn read(text: &str) -> Result<Vec<FleetHost>> {
     let mut hosts: Vec<FleetHost> = Vec::new();
     let mut group: Option<String> = None;
     let mut has_hosts = true;
@@ -78,7 +78,7 @@ pub fn read(text: &str) -> Result<Vec<FleetHost>, Failure> {
 }
 
 /// Adds the group and the address of a further line on a host.
-fn merge(known: &mut FleetHost, more: FleetHost) -> Result<(), Failure> {
+fn merge(known: &mut FleetHost, more: FleetHost) -> Result<()> {
     if let (Some(one), Some(other)) = (&known.group, &more.group)
         && one != other
     {
@@ -94,7 +94,7 @@ fn merge(known: &mut FleetHost, more: FleetHost) -> Result<(), Failure> {
 }
 
 /// Returns the hosts that a pattern with one range, such as `n[01:16]`, stands for.
-fn expanded(pattern: &str) -> Result<Vec<String>, Failure> {
+fn expanded(pattern: &str) -> Result<Vec<String>> {
     /// Most hosts of a pattern.
     const MOST: usize = 100_000;
     let Some((before, rest)) = pattern.split_once('[') else { return Ok(vec![pattern.to_owned()]) };
@@ -115,7 +115,7 @@ fn expanded(pattern: &str) -> Result<Vec<String>, Failure> {
 ///
 /// # Errors
 /// If it cannot be read, or is no list of hosts.
-pub fn of_file(file: &Path) -> Result<Vec<FleetHost>, Failure> {
+pub fn of_file(file: &Path) -> Result<Vec<FleetHost>> {
     let text = match file.to_str() {
         Some("-") => std::io::read_to_string(std::io::stdin()),
         _ => std::fs::read_to_string(file),
@@ -130,7 +130,7 @@ pub fn of_file(file: &Path) -> Result<Vec<FleetHost>, Failure> {
 ///
 /// # Errors
 /// If there is none.
-pub fn of_slurm() -> Result<Vec<FleetHost>, Failure> {
+pub fn of_slurm() -> Result<Vec<FleetHost>> {
     let nodes = std::env::var("SLURM_JOB_NODELIST").map_err(|_| {
         Failure::missing(
             "mesh --slurm: no allocation (SLURM_JOB_NODELIST is not set); run it in one: \
@@ -151,7 +151,7 @@ pub fn of_slurm() -> Result<Vec<FleetHost>, Failure> {
 ///
 /// # Errors
 /// If a name has no address, or `reach` is wrong.
-pub fn ground(hosts: &[FleetHost], reach: Option<&str>) -> Result<Ground, Failure> {
+pub fn ground(hosts: &[FleetHost], reach: Option<&str>) -> Result<Ground> {
     let mut testbed = Testbed { hosts: Vec::new(), endpoints: Vec::new(), emulated: false };
     for host in hosts {
         let text = host.address.as_deref().unwrap_or(&host.name);
@@ -169,7 +169,7 @@ pub fn ground(hosts: &[FleetHost], reach: Option<&str>) -> Result<Ground, Failur
 ///
 /// # Errors
 /// As [`ground`].
-pub fn testbed_text(hosts: &[FleetHost], reach: Option<&str>) -> Result<String, Failure> {
+pub fn testbed_text(hosts: &[FleetHost], reach: Option<&str>) -> Result<String> {
     #[derive(Serialize)]
     struct File {
         host: Vec<HostText>,
@@ -212,7 +212,7 @@ pub fn at_testbed(file: &Path) -> String {
 }
 
 /// Returns the first address of a host, IPv4 before IPv6.
-fn resolved(text: &str) -> Result<IpAddr, Failure> {
+fn resolved(text: &str) -> Result<IpAddr> {
     let found = with_port(text, AGENT_PORT).to_socket_addrs();
     let addresses: Vec<IpAddr> = found
         .map_err(|error| Failure::missing(format!("find the address of {text}: {error}")))?
@@ -227,7 +227,7 @@ fn resolved(text: &str) -> Result<IpAddr, Failure> {
 ///
 /// # Errors
 /// If the facts of a host contradict the testbed.
-pub fn present(ground: &mut Ground) -> Result<Vec<Absent>, Failure> {
+pub fn present(ground: &mut Ground) -> Result<Vec<Absent>> {
     let mut silent = Vec::new();
     let others = addresses(ground);
     for (host, answer) in ask_all(ground)? {
@@ -278,7 +278,7 @@ fn addresses(ground: &Ground) -> Vec<IpAddr> {
 type Answer = (String, Result<HostFacts, ControlError>);
 
 /// Asks every host of `ground`, many at once.
-fn ask_all(ground: &Ground) -> Result<Vec<Answer>, Failure> {
+fn ask_all(ground: &Ground) -> Result<Vec<Answer>> {
     let hosts = &ground.testbed.hosts;
     let keys = keys_for(hosts)?;
     let (keys, timeouts, others) = (keys.as_ref(), &ground.timeouts, &addresses(ground));
@@ -299,11 +299,7 @@ fn ask_all(ground: &Ground) -> Result<Vec<Answer>, Failure> {
 ///
 /// # Errors
 /// If too many are bad, or Slurm refuses.
-pub fn drain(
-    bad: &[(String, String)],
-    n_hosts: usize,
-    on_drained: impl Fn(&str),
-) -> Result<(), Failure> {
+pub fn drain(bad: &[(String, String)], n_hosts: usize, on_drained: impl Fn(&str)) -> Result<()> {
     /// Nodes may be drained up to one in this many.
     const SHARE: usize = 4;
     if bad.len() * SHARE > n_hosts {
@@ -322,7 +318,7 @@ pub fn drain(
 }
 
 /// Gives a node of Slurm no further jobs.
-fn drain_one(node: &str, reason: &str) -> Result<(), Failure> {
+fn drain_one(node: &str, reason: &str) -> Result<()> {
     let failed = |why: String| Failure::missing(format!("mesh --drain {node}: scontrol: {why}"));
     let update =
         ["update", &format!("nodename={node}"), "state=drain", &format!("reason={reason}")];

@@ -9,7 +9,7 @@ use linerate_analysis::flow_hash::{Flow, bond, toeplitz};
 use linerate_control::flow_probe::FlowProbe;
 use linerate_sys::ethtool::Ethtool;
 
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, Result};
 
 /// A hash that can be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct FlowPlan {
 ///
 /// # Errors
 /// If the options contradict each other, or the device does not report its hash.
-pub fn plan(wanted: &PlannedFlows) -> Result<FlowPlan, Failure> {
+pub fn plan(wanted: &PlannedFlows) -> Result<FlowPlan> {
     let PlannedFlows { from, to, hash, members, device, each } = wanted;
     let flow = |port| Flow { from: SocketAddr::new(*from, port), to: *to };
     // The hash mixes both addresses, which must have the same length.
@@ -87,10 +87,7 @@ pub fn plan(wanted: &PlannedFlows) -> Result<FlowPlan, Failure> {
 }
 
 /// Returns table and key of receive side scaling, and their source.
-fn table_and_key(
-    device: Option<&str>,
-    queues: u32,
-) -> Result<(Vec<u32>, Vec<u8>, String), Failure> {
+fn table_and_key(device: Option<&str>, queues: u32) -> Result<(Vec<u32>, Vec<u8>, String)> {
     let Some(device) = device else {
         let basis = "Microsoft's default key, queues in turn. Real cards differ: name --device on \
             the receiver"
@@ -150,7 +147,7 @@ pub struct Probed {
 ///
 /// # Errors
 /// If fewer than two members are named, or the probe cannot send or count.
-pub fn probe(group: &ProbedGroup) -> Result<Probed, Failure> {
+pub fn probe(group: &ProbedGroup) -> Result<Probed> {
     // A single member carries all flows under any hash.
     if group.members.len() < 2 {
         return Err(Failure::wrong("flows probe --member: name two interfaces or more"));
@@ -186,7 +183,7 @@ fn spread_of(
     n_members: usize,
     ports: Vec<u16>,
     found: &mut Vec<(u16, Option<u32>)>,
-) -> Result<Option<Spread>, Failure> {
+) -> Result<Option<Spread>> {
     let mut counts = vec![0; n_members];
     for port in ports {
         let member = probe.member_of(port).map_err(Failure::missing)?;
@@ -222,7 +219,7 @@ fn random_ports(n: u16, seed: u64) -> Vec<u16> {
 ///
 /// # Errors
 /// If there are fewer than two members or no flows.
-pub fn judge(counts: &[u64]) -> Result<Spread, Failure> {
+pub fn judge(counts: &[u64]) -> Result<Spread> {
     polarisation(counts).ok_or_else(|| {
         Failure::wrong("flows judge: expected flows of two members or more, such as 12,0,9,0")
     })

@@ -11,7 +11,7 @@ use linerate_model::{BitRate, Bytes, Nanos, Params};
 
 use crate::addresses::{has_port, with_port};
 use crate::towards::{Family, resolve};
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, Result};
 
 /// Prefix of an iperf3 server.
 const SCHEME: &str = "iperf3://";
@@ -53,7 +53,7 @@ pub fn iperf3_server(host: &str) -> Option<&str> {
 ///
 /// # Errors
 /// If the host has no address, or the plan has something that an iperf3 server cannot do.
-pub fn measurement(asked: &ForeignAsked<'_>) -> Result<Asked, Failure> {
+pub fn measurement(asked: &ForeignAsked<'_>) -> Result<Asked> {
     let server = address(asked.host, (asked.port, PORT), asked.family)?;
     let (parameters, first_port) = parameters(asked.is_udp, &asked.draft.sweeps[0].jobs[0].params)?;
     Ok(Asked {
@@ -86,7 +86,7 @@ pub(crate) fn address(
     host: &str,
     (given, usual): (Option<u16>, u16),
     family: Family,
-) -> Result<SocketAddr, Failure> {
+) -> Result<SocketAddr> {
     if let Some(port) = given.filter(|_| has_port(host)) {
         return Err(Failure::wrong(format!("to -p {port}: {host} has a port already")));
     }
@@ -100,7 +100,7 @@ pub(crate) fn address(
 }
 
 /// Returns what a plan's parameters are in the words of iperf3, and the first local port.
-fn parameters(is_udp: bool, params: &Params) -> Result<(Parameters, Option<u16>), Failure> {
+fn parameters(is_udp: bool, params: &Params) -> Result<(Parameters, Option<u16>)> {
     let protocol = if is_udp { Protocol::Udp } else { Protocol::Tcp };
     let version = format!("linerate {}", env!("CARGO_PKG_VERSION"));
     let mut asked = Parameters { protocol, parallel: 1, version, ..Parameters::default() };
@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    fn of(is_udp: bool, values: &[(&str, Value)]) -> Result<Parameters, Failure> {
+    fn of(is_udp: bool, values: &[(&str, Value)]) -> Result<Parameters> {
         let mut params = Params::default();
         values.iter().for_each(|(name, value)| params.set(name, value.clone()));
         parameters(is_udp, &params).map(|(parameters, _)| parameters)

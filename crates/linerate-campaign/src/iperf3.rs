@@ -1,6 +1,6 @@
 //! Options of iperf3, and the fate of each in `linerate to`.
 
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// An option of iperf3, as its manual names it.
 #[derive(Debug)]
@@ -175,7 +175,7 @@ const OURS: [&str; 3] = ["color", "ledger", "out"];
 pub fn translated(
     mut words: Vec<String>,
     is_command: impl Fn(&str) -> bool,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>> {
     if words.first().is_some_and(|program| is_iperf3(program)) {
         return as_iperf3(words);
     }
@@ -232,7 +232,7 @@ fn is_iperf3(program: &str) -> bool {
 
 /// Returns the arguments of linerate for those of iperf3: `-s` is `serve iperf3`, and `-c HOST` is
 /// `to iperf3://HOST`.
-fn as_iperf3(mut words: Vec<String>) -> Result<Vec<String>, Failure> {
+fn as_iperf3(mut words: Vec<String>) -> Result<Vec<String>> {
     if matches!(words.get(1).map(String::as_str), Some("-v" | "--version" | "-h" | "--help")) {
         let option = if words[1].ends_with(['v', 'n']) { "--version" } else { "--help" };
         return Ok(vec![words.remove(0), option.to_owned()]);
@@ -428,7 +428,7 @@ fn names_a_host(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(line: &str) -> Result<String, Failure> {
+    fn of(line: &str) -> Result<String> {
         let words = line.split(' ').map(str::to_owned).collect();
         translated(words, |word| ["to", "run", "agent"].contains(&word))
             .map(|words| words.join(" "))

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use linerate_import::{Class, Imported, Key, Kind, PathKind, Surroundings, Targets};
 
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// This host, for an importer. Only regular files are read: a pipe or a device might never end.
 struct ThisHost;
@@ -43,7 +43,7 @@ impl JobFile {
     ///
     /// # Errors
     /// If it cannot be read or parsed, or `map` has another form.
-    pub fn read(kind: Kind, path: &Path, map: &[String]) -> Result<Self, Failure> {
+    pub fn read(kind: Kind, path: &Path, map: &[String]) -> Result<Self> {
         let name = path.display();
         let bytes = std::fs::read(path)
             .map_err(|error| Failure::missing(format!("import {name}: {error}")))?;

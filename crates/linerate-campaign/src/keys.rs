@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use linerate_control::KeyStore;
 use linerate_model::HostAddress;
 
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// Opens the key store at `folder`, or at its default place. The first use makes this host's keys.
 ///
 /// # Errors
 /// If the folder cannot be read or written, or its default place is not known.
-pub fn open(folder: Option<PathBuf>) -> Result<KeyStore, Failure> {
+pub fn open(folder: Option<PathBuf>) -> Result<KeyStore> {
     // The option comes before the environment, and the environment before the default.
     let folder = match folder.or_else(|| std::env::var_os("LINERATE_KEYS").map(PathBuf::from)) {
         Some(folder) => folder,
@@ -27,7 +27,7 @@ pub fn own_name() -> String {
 }
 
 /// `$XDG_CONFIG_HOME/linerate`, else `~/.config/linerate` (XDG base directory specification).
-fn usual() -> Result<PathBuf, Failure> {
+fn usual() -> Result<PathBuf> {
     let from =
         // The XDG specification treats an empty variable as unset.
         |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -45,7 +45,7 @@ fn usual() -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// If they cannot be opened.
-pub(crate) fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>, Failure> {
+pub(crate) fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>> {
     // Processes on this host need no keys, so a first use does not create any.
     let remote = hosts.iter().any(|(_, address)| matches!(address, HostAddress::Tcp(_)));
     if remote { open(None).map(Some) } else { Ok(None) }

@@ -14,7 +14,7 @@ use linerate_lab::element::{Class, Fate};
 
 use crate::standing::{self, Claim, Maker};
 use crate::testbeds::describe;
-use crate::{Failure, sandbox};
+use crate::{Failure, Result, sandbox};
 
 /// Prefix of the namespaces of labs.
 const STANDING: &str = "lr-up.";
@@ -35,7 +35,7 @@ pub struct Up {
 ///
 /// # Errors
 /// If it cannot be read or built, or its name is taken.
-pub fn up(name: &str) -> Result<Up, Failure> {
+pub fn up(name: &str) -> Result<Up> {
     let (description, _) = describe(name)?;
     // Two commands at once would build the same names.
     let claim = Claim::new(&description.name)?;
@@ -79,7 +79,7 @@ impl Up {
     ///
     /// # Errors
     /// If interrupts cannot be noted.
-    pub fn stay(mut self) -> Result<Vec<String>, Failure> {
+    pub fn stay(mut self) -> Result<Vec<String>> {
         if self.stands_alone {
             return Ok(Vec::new());
         }
@@ -166,7 +166,7 @@ fn event_of(order: &str) -> Result<(Event, &str), String> {
 ///
 /// # Errors
 /// If there is no such lab, controller or event.
-pub fn order(name: &str, controller: &str, event: &str) -> Result<(), Failure> {
+pub fn order(name: &str, controller: &str, event: &str) -> Result<()> {
     let failed =
         |why: &str| Failure::missing(format!("lab event {name} {controller} {event}: {why}"));
     let maker = Maker::of(name)?
@@ -175,7 +175,7 @@ pub fn order(name: &str, controller: &str, event: &str) -> Result<(), Failure> {
 }
 
 /// Returns the namespaces of labs that no process carries, without their prefix.
-fn alone() -> Result<Vec<String>, Failure> {
+fn alone() -> Result<Vec<String>> {
     let list = Command::new("ip").args(["netns", "list"]).output().map_err(no_ip)?;
     let text = String::from_utf8_lossy(&list.stdout);
     let names = text.lines().filter_map(|line| line.split_whitespace().next());
@@ -218,7 +218,7 @@ pub fn parts(full: &str) -> Option<(&str, &str)> {
 ///
 /// # Errors
 /// If they cannot be listed.
-pub fn hosts() -> Result<Vec<String>, Failure> {
+pub fn hosts() -> Result<Vec<String>> {
     let mut names = alone()?;
     names.extend(carried());
     names.retain(|full| is_host(full));
@@ -235,7 +235,7 @@ fn is_host(full: &str) -> bool {
 ///
 /// # Errors
 /// If there is none, or it stays.
-pub fn down(name: &str) -> Result<(), Failure> {
+pub fn down(name: &str) -> Result<()> {
     // A carried lab ends with its process.
     if let Some(maker) = Maker::of(name)? {
         return end(name, &maker);
@@ -264,7 +264,7 @@ pub fn down(name: &str) -> Result<(), Failure> {
 }
 
 /// Ends the process that carries the lab `name`, and waits until it has gone.
-fn end(name: &str, maker: &Maker) -> Result<(), Failure> {
+fn end(name: &str, maker: &Maker) -> Result<()> {
     let failed = |cause: String| {
         Failure::missing(format!("lab down {name}: end process {}: {cause}", maker.pid))
     };

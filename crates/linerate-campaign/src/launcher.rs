@@ -4,7 +4,7 @@ use std::path::Path;
 
 use linerate_model::HostAddress;
 
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// Placeholders for the name of the host in a launcher. The second reads better with `kubectl`.
 const PLACEHOLDERS: [&str; 2] = ["{host}", "{pod}"];
@@ -23,7 +23,7 @@ impl Launcher {
     ///
     /// # Errors
     /// If `target` is not `[USER@]HOST`.
-    pub(crate) fn ssh(target: &str) -> Result<Self, Failure> {
+    pub(crate) fn ssh(target: &str) -> Result<Self> {
         // The user and the host, or the host alone.
         let mut parts = target.split('@');
         if !parts.clone().all(is_name) || parts.nth(2).is_some() {
@@ -42,7 +42,7 @@ impl Launcher {
     /// # Errors
     /// If there is no program, another placeholder, or a name that a program could read as an
     /// option.
-    pub(crate) fn of_words(words: &[String], host: &str) -> Result<Self, Failure> {
+    pub(crate) fn of_words(words: &[String], host: &str) -> Result<Self> {
         let wrong = |cause: String| Failure::wrong(format!("reach {host} by a command: {cause}"));
         if words.first().is_none_or(String::is_empty) {
             return Err(wrong("it names no program".to_owned()));
@@ -70,7 +70,7 @@ impl Launcher {
     ///
     /// # Errors
     /// If a quote is not closed, and as [`Launcher::of_words`].
-    pub(crate) fn of_line(line: &str, host: &str) -> Result<Self, Failure> {
+    pub(crate) fn of_line(line: &str, host: &str) -> Result<Self> {
         let words = shlex::split(line).ok_or_else(|| {
             Failure::wrong(format!("--reach '{}': a quote is not closed", line.escape_debug()))
         })?;

@@ -95,4 +95,4 @@ pub mod testbeds;
 mod towards;
 pub mod tune;
 
-pub use failure::{Cause, Ended, Exit, Failure, Outcome};
+pub use failure::{Cause, Ended, Exit, Failure, Outcome, Result};

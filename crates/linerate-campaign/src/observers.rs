@@ -11,8 +11,8 @@ use linerate_model::{
 use linerate_observe::{Digest, Observer, ObserverSource, ObserverSpec, SnmpAccess, SnmpAgent};
 use serde::Deserialize;
 
-use crate::Failure;
 use crate::addresses::with_port;
+use crate::{Failure, Result};
 
 /// SNMP's port (RFC 3417 3.1).
 const SNMP_PORT: u16 = 161;
@@ -217,7 +217,7 @@ pub(crate) struct Observers {
 
 impl Observers {
     /// Connects to them.
-    pub(crate) fn open(specs: &[ObserverSpec]) -> Result<Self, Failure> {
+    pub(crate) fn open(specs: &[ObserverSpec]) -> Result<Self> {
         let observers =
             // All observers are reached before the campaign starts, so that a wrong password costs
             // no measurement.

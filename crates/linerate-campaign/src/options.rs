@@ -7,7 +7,7 @@ use linerate_load::{Parameter, Takes};
 use serde_json::Value;
 
 use crate::drafts::{Setting, word_of};
-use crate::{Failure, letters};
+use crate::{Failure, Result, letters};
 
 /// A value of an option as each of its workloads reads it: types and ranges differ.
 pub type Readings = Vec<(&'static str, Result<Value, String>)>;
@@ -46,7 +46,7 @@ pub fn reading(
     workload: &str,
     setting: &Setting,
     readings: &Readings,
-) -> Result<Value, Failure> {
+) -> Result<Value> {
     let own = readings.iter().find(|(of, _)| *of == workload);
     // An option that does not apply is refused where the plan is drafted.
     let other = || readings.iter().find(|(_, value)| value.is_ok());

@@ -15,7 +15,7 @@ use linerate_model::BitRate;
 use linerate_stamp::reflect::{ReflectEvent, reflect};
 use linerate_sys::signal;
 
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// Server, as a person asked for it.
 #[derive(Clone, Debug, Default)]
@@ -52,10 +52,7 @@ impl ServerQuestion {
     ///
     /// # Errors
     /// If the address cannot be listened on.
-    pub fn serve_iperf3(
-        self,
-        on_event: impl Fn(&Served) + Send + Sync + 'static,
-    ) -> Result<(), Failure> {
+    pub fn serve_iperf3(self, on_event: impl Fn(&Served) + Send + Sync + 'static) -> Result<()> {
         let usual = ServeOptions::default();
         let mut limits = Limits { rate: self.most_rate.map(|rate| rate.0 as u64), ..usual.limits };
         limits.load = self.longest.unwrap_or(limits.load);
@@ -90,7 +87,7 @@ impl ServerQuestion {
     ///
     /// # Errors
     /// If the address cannot be listened on.
-    pub fn reflect(&self, mut on_event: impl FnMut(&ReflectEvent)) -> Result<(), Failure> {
+    pub fn reflect(&self, mut on_event: impl FnMut(&ReflectEvent)) -> Result<()> {
         let every = Ipv4Addr::UNSPECIFIED.into();
         let address = SocketAddr::new(self.address.unwrap_or(every), self.port);
         signal::note_interrupts().map_err(Failure::missing)?;

@@ -7,17 +7,17 @@ use linerate_control::{HostFacts, Timeouts};
 use linerate_model::{BitRate, Endpoint, HostAddress, cpu_list};
 use serde_json::Value;
 
-use crate::Failure;
 use crate::keys::keys_for;
 use crate::testbeds::to_host;
 use crate::towards::Towards;
+use crate::{Failure, Result};
 
 /// Returns the text of a testbed file with this host and `hosts`. Each of them reports its
 /// facts.
 ///
 /// # Errors
 /// If a host cannot be reached.
-pub fn testbed_file(hosts: &[String]) -> Result<String, Failure> {
+pub fn testbed_file(hosts: &[String]) -> Result<String> {
     let mut text = "# Testbed of `linerate testbed init`; docs/testbeds.md describes each key.\n\n\
         [[host]]\nname = \"here\"\nreach = \"local\"\n"
         .to_owned();

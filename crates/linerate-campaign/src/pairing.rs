@@ -12,7 +12,7 @@ use linerate_model::HostAddress;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::testbeds::{self, AGENT_PORT};
-use crate::{Failure, keys};
+use crate::{Failure, Result, keys};
 
 /// Port of an offer. It differs from the agent's, so that an agent may go on running.
 pub const PORT: u16 = AGENT_PORT + 1;
@@ -34,7 +34,7 @@ pub fn line(peer: &KnownPeer) -> String {
 ///
 /// # Errors
 /// If the address cannot be listened on.
-pub fn offer(store: KeyStore, listen: Option<&str>, for_agent: bool) -> Result<Offering, Failure> {
+pub fn offer(store: KeyStore, listen: Option<&str>, for_agent: bool) -> Result<Offering> {
     let port = if for_agent { AGENT_PORT } else { PORT };
     let address = match listen {
         Some(text) => testbeds::resolve_listen(text, port)?,
@@ -67,7 +67,7 @@ pub fn instructions(address: SocketAddr, for_agent: bool) -> Vec<String> {
 ///
 /// # Errors
 /// If the token is not its own, or the host cannot be reached.
-pub fn accept(store: &KeyStore, host: &str, token: &str) -> Result<KnownPeer, Failure> {
+pub fn accept(store: &KeyStore, host: &str, token: &str) -> Result<KnownPeer> {
     let token: Token = token.parse()?;
     let address = testbeds::with_port(host, PORT);
     Ok(pairing::accept(store, &keys::own_name(), &address, &token)?)
@@ -78,11 +78,7 @@ pub fn accept(store: &KeyStore, host: &str, token: &str) -> Result<KnownPeer, Fa
 ///
 /// # Errors
 /// If the token is not its own, or the agent does not serve.
-pub fn with_agent(
-    address: &str,
-    token: &str,
-    on_paired: impl FnOnce(&KnownPeer),
-) -> Result<(), Failure> {
+pub fn with_agent(address: &str, token: &str, on_paired: impl FnOnce(&KnownPeer)) -> Result<()> {
     /// Time in which the agent begins to serve after it was paired.
     const STARTED_WITHIN: Duration = Duration::from_secs(10);
     const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -109,7 +105,7 @@ pub fn with_agent(
 ///
 /// # Errors
 /// If no host was paired.
-pub fn before_agent(listen: Option<&str>, keys: Option<&Path>) -> Result<(), Failure> {
+pub fn before_agent(listen: Option<&str>, keys: Option<&Path>) -> Result<()> {
     let failed = |cause: &dyn std::fmt::Display| {
         Failure::missing(format!("wait for a host to be paired: {cause}"))
     };

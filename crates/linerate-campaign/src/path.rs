@@ -6,9 +6,9 @@ use linerate_model::Nanos;
 use linerate_model::plan::Draft;
 use serde_json::Value;
 
-use crate::Failure;
 use crate::drafts::{self, MODES, Mode, OF_TO, PathLoad, SENT_FILE, Setting};
 use crate::stamp::reflector;
+use crate::{Failure, Result};
 
 /// Length of a measurement where none is chosen.
 const USUAL: Nanos = Nanos::from_secs(10);
@@ -55,7 +55,7 @@ pub fn mode_of(chosen: Mode, is_udp: bool, host: &str) -> Mode {
 pub fn completed(
     mut given: Vec<(&'static Setting, Value)>,
     tos: Option<u64>,
-) -> Result<Vec<(&'static Setting, Value)>, Failure> {
+) -> Result<Vec<(&'static Setting, Value)>> {
     for (setting, value) in &mut given {
         if let (SENT_FILE, Some(path)) = (setting.option, value.as_str()) {
             // The ledger keeps a path that means the same in every folder.
@@ -92,7 +92,7 @@ impl PathQuestion {
     ///
     /// # Errors
     /// If there are two ends, or a file that the other host would have to send.
-    pub fn planned(&self) -> Result<Nanos, Failure> {
+    pub fn planned(&self) -> Result<Nanos> {
         if self.file().is_some() && (self.is_reverse || self.is_both) {
             return Err(Failure::wrong(
                 "to: -F sends a file of this host, and no host sends its files to another one on \
@@ -123,7 +123,7 @@ impl PathQuestion {
     ///
     /// # Errors
     /// Those of [`Self::planned`].
-    pub fn duration(&self) -> Result<Option<Nanos>, Failure> {
+    pub fn duration(&self) -> Result<Option<Nanos>> {
         let planned = self.planned()?;
         Ok(drafts::ended_by(&self.given).is_none().then_some(planned))
     }
@@ -143,7 +143,7 @@ impl PathQuestion {
     ///
     /// # Errors
     /// If options contradict each other, or one does not apply to the mode.
-    pub fn draft(&self) -> Result<Draft, Failure> {
+    pub fn draft(&self) -> Result<Draft> {
         drafts::path(&PathLoad {
             workload: self.mode.workload,
             direction: self.is_both.then_some("both").or(self.is_reverse.then_some("rx")),

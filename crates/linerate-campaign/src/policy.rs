@@ -16,7 +16,7 @@ use linerate_load::{Limits, Network, Permits};
 use linerate_model::{BitRate, Bytes, Problem};
 use serde::Deserialize;
 
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// Default path of the policy.
 pub const USUAL: &str = "/etc/linerate/agent.toml";
@@ -92,7 +92,7 @@ impl Policy {
     ///
     /// # Errors
     /// If the file is missing, cannot be read or parsed, or others may write it.
-    pub fn chosen(file: Option<&Path>, one_conductor: bool) -> Result<Self, Failure> {
+    pub fn chosen(file: Option<&Path>, one_conductor: bool) -> Result<Self> {
         match file {
             Some(path) => Self::read(path)?.ok_or_else(|| {
                 Failure::wrong(format!("read policy {}: there is no such file", path.display()))
@@ -107,7 +107,7 @@ impl Policy {
     ///
     /// # Errors
     /// If the file cannot be read, or others may write it.
-    pub fn usual() -> Result<Self, Failure> {
+    pub fn usual() -> Result<Self> {
         Ok(Self::read(Path::new(USUAL))?
             .unwrap_or_else(|| Self::from_text(PolicyText::default(), USUAL)))
     }
@@ -129,7 +129,7 @@ impl Policy {
     }
 
     /// Reads the file at `path`. Returns `None` if there is none.
-    fn read(path: &Path) -> Result<Option<Self>, Failure> {
+    fn read(path: &Path) -> Result<Option<Self>> {
         let origin = path.display().to_string();
         let unread = |error: io::Error| Failure::wrong(format!("read policy {origin}: {error}"));
         let mut file = match fs::File::open(path) {

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use linerate_model::HostAddress;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::Failure;
 use crate::launcher::Launcher;
+use crate::{Failure, Result};
 
 /// Architectures as `uname -m` prints them, each with its number in an ELF header (`e_machine`,
 /// System V ABI).
@@ -147,7 +147,7 @@ pub(crate) fn push(
     launcher: &Launcher,
     push: Push<'_>,
     patience: Duration,
-) -> Result<(HostAddress, Option<Pushed>), Failure> {
+) -> Result<(HostAddress, Option<Pushed>)> {
     /// Bytes of the program between two looks at the time.
     const PART: u64 = 64 << 10;
     let words = launcher.script(SCRIPT);
@@ -222,7 +222,7 @@ fn answer(answers: &mut impl BufRead, launcher: &Launcher) -> Result<String, Str
 const OURS: &str = concat!("linerate ", env!("CARGO_PKG_VERSION"));
 
 /// Returns the file of the program for a host of the architecture `machine`.
-fn program_for(target: &str, machine: &str, given: Option<&Path>) -> Result<PathBuf, Failure> {
+fn program_for(target: &str, machine: &str, given: Option<&Path>) -> Result<PathBuf> {
     let path = given.map_or_else(std::env::current_exe, |path| Ok(path.to_owned()));
     let path = path.map_err(|error| Failure::missing(format!("find this program: {error}")))?;
     let unread = |error| Failure::missing(format!("read {}: {error}", path.display()));

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// Set in the process that already runs inside our own user namespace.
 const INSIDE: &str = "LINERATE_USER_NAMESPACE";
@@ -27,7 +27,7 @@ const UNSHARED: &[&str] = &[
 ///
 /// # Errors
 /// If user namespaces are not allowed here. The message has the reason and the remedies.
-pub fn enter() -> Result<(), Failure> {
+pub fn enter() -> Result<()> {
     // The program starts itself again, so the mark prevents an endless chain.
     if std::env::var_os(INSIDE).is_some() {
         return Ok(());

@@ -12,7 +12,7 @@ use linerate_sys::sandbox::{self, Account, Confined, Confinement, Locking};
 use linerate_sys::{privilege, signal};
 
 use crate::policy::USERS;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, Result};
 
 /// Process name of the broker.
 const BROKER: &str = "linerate-broker";
@@ -63,7 +63,7 @@ impl Separated {
         store: Option<&KeyStore>,
         user: Option<&str>,
         report: fn(&str),
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let account = account(user)?;
         let (here, there) = UnixStream::pair()
             .map_err(|error| Failure::missing(format!("make a channel to the broker: {error}")))?;
@@ -92,7 +92,7 @@ impl Separated {
     ///
     /// # Errors
     /// If a right cannot be dropped.
-    pub fn confine(&self) -> Result<String, Failure> {
+    pub fn confine(&self) -> Result<String> {
         let confined = sandbox::confine(&self.confinement).map_err(Failure::missing)?;
         privilege::ask(self.broker());
         let (broker, report) = (self.broker(), self.report);
@@ -132,7 +132,7 @@ pub struct Tried {
 ///
 /// # Errors
 /// If an agent would not start: there is no user for it, or a right cannot be dropped.
-pub fn tried(user: Option<&str>) -> Result<Tried, Failure> {
+pub fn tried(user: Option<&str>) -> Result<Tried> {
     const TRIAL: &str = "linerate-trial";
     let confinement = confinement(account(user)?, &[]);
     let failed =
@@ -194,7 +194,7 @@ fn rights_line(account: Option<&Account>, confined: &Confined) -> String {
 }
 
 /// Returns the user to become; `None` if this process is not root's.
-fn account(named: Option<&str>) -> Result<Option<Account>, Failure> {
+fn account(named: Option<&str>) -> Result<Option<Account>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }

@@ -11,7 +11,7 @@ use linerate_disk::Writable;
 use crate::policy::{Policy, Separation};
 use crate::separation::Separated;
 use crate::testbeds::{self, AGENT_PORT};
-use crate::{Exit, Failure, keys, tune};
+use crate::{Exit, Failure, Result, keys, tune};
 
 /// Agent, as a person asked for it.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ pub struct AgentQuestion {
 
 impl AgentQuestion {
     /// Returns the policy with the consents of the options, which never remove a limit of it.
-    fn policy(&self) -> Result<Policy, Failure> {
+    fn policy(&self) -> Result<Policy> {
         let mut policy = Policy::chosen(self.policy.as_deref(), self.on_stdio)?;
         policy.tune.extend(self.tune.iter().cloned());
         policy.write.extend(self.write.iter().cloned());
@@ -50,7 +50,7 @@ impl AgentQuestion {
     ///
     /// # Errors
     /// If strangers could reach an agent without keys.
-    fn address(&self, paired: bool) -> Result<SocketAddr, Failure> {
+    fn address(&self, paired: bool) -> Result<SocketAddr> {
         let address = match &self.listen {
             Some(text) => testbeds::resolve_listen(text, AGENT_PORT)?,
             None if paired => SocketAddr::from((Ipv6Addr::UNSPECIFIED, AGENT_PORT)),
@@ -71,7 +71,7 @@ impl AgentQuestion {
 ///
 /// # Errors
 /// If the policy, the keys or the address cannot be used.
-pub fn serve(question: &AgentQuestion, report: fn(&str)) -> Result<(), Failure> {
+pub fn serve(question: &AgentQuestion, report: fn(&str)) -> Result<()> {
     // Through ssh, the lines would appear on the conductor's terminal.
     let is_quiet = question.is_quiet || question.on_stdio;
     let policy = question.policy()?;
@@ -159,12 +159,12 @@ pub fn serve(question: &AgentQuestion, report: fn(&str)) -> Result<(), Failure> 
     Ok(())
 }
 
-fn is_paired(store: &KeyStore) -> Result<bool, Failure> {
+fn is_paired(store: &KeyStore) -> Result<bool> {
     Ok(store.peers()?.iter().any(|peer| peer.may(Right::Conduct)))
 }
 
 /// Puts back a conductor's changes on SIGINT and SIGTERM before the process ends.
-fn put_back_on_interrupt(agent: &Agent, report: fn(&str)) -> Result<(), Failure> {
+fn put_back_on_interrupt(agent: &Agent, report: fn(&str)) -> Result<()> {
     /// Interval between two looks for an interrupt.
     const POLL: Duration = Duration::from_millis(20);
     linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
@@ -186,7 +186,7 @@ fn put_back_on_interrupt(agent: &Agent, report: fn(&str)) -> Result<(), Failure>
 ///
 /// # Errors
 /// If a setting cannot be put back.
-pub fn restore_at_end() -> Result<(), Failure> {
+pub fn restore_at_end() -> Result<()> {
     linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
     // No data comes: the end of the pipe is the message.
     let _end = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());

@@ -9,7 +9,7 @@ use linerate_model::{BitRate, Ceiling, Params};
 use linerate_report::sentences::derivation_line;
 use serde_json::Value;
 
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// Every device with a bus.
 const ALL: &str = "all";
@@ -32,11 +32,7 @@ pub struct OfDevices {
 ///
 /// # Errors
 /// If a device is not in the facts, or has no bus.
-pub fn of_devices(
-    devices: &[String],
-    facts: &Value,
-    options: &Params,
-) -> Result<OfDevices, Failure> {
+pub fn of_devices(devices: &[String], facts: &Value, options: &Params) -> Result<OfDevices> {
     let slots = slots(&facts["pcie"], devices)?;
     let mut found = OfDevices::default();
     for assumed in assumptions(&slots, options) {
@@ -59,7 +55,7 @@ pub fn of_devices(
 ///
 /// # Errors
 /// If the file cannot be read, or has no such facts.
-pub fn facts(file: Option<&Path>) -> Result<Value, Failure> {
+pub fn facts(file: Option<&Path>) -> Result<Value> {
     let Some(path) = file else {
         return Ok(linerate_observe::facts());
     };
@@ -74,7 +70,7 @@ pub fn facts(file: Option<&Path>) -> Result<Value, Failure> {
     }
 }
 
-fn slots(facts: &Value, devices: &[String]) -> Result<Slots, Failure> {
+fn slots(facts: &Value, devices: &[String]) -> Result<Slots> {
     let failed = |why: String| Failure::missing(format!("limit pcie --device: {why}"));
     if devices.iter().any(|device| device == ALL) {
         // Of all devices those without a bus are left out, unless that leaves none.
@@ -104,7 +100,7 @@ fn fill_port(params: &mut Params, facts: &Value, device: &str) {
 ///
 /// # Errors
 /// If there are no parameters, or there is no such link.
-pub fn link(params: Option<&Params>) -> Result<(Link, Option<BitRate>), Failure> {
+pub fn link(params: Option<&Params>) -> Result<(Link, Option<BitRate>)> {
     let failed = |why: &str| Failure::wrong(format!("limit pcie --out: {why}"));
     let params = params.ok_or_else(|| {
         failed("figures are of one link: name one device with a PCI Express link")

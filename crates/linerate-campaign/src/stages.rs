@@ -18,7 +18,7 @@ use crate::conduct::{self, Request};
 use crate::fleet::{self, Absent};
 use crate::live::Live;
 use crate::testbeds::Ground;
-use crate::{Ended, Exit, Failure};
+use crate::{Ended, Exit, Failure, Result};
 
 /// Pause before a busy agent is asked again, and most such pauses of a stage: 10 s. An agent leaves
 /// the campaign of an earlier stage or command within about a second, on a busy host within a few.
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const MOST_PAUSES: usize = 20;
 
 /// Work before each trial, such as its settings.
-pub type BeforeTrial<'a> = &'a mut dyn FnMut(&TrialSpec) -> Result<(), Failure>;
+pub type BeforeTrial<'a> = &'a mut dyn FnMut(&TrialSpec) -> Result<()>;
 
 /// Runner of plans.
 pub trait Bench {

@@ -11,7 +11,7 @@ use linerate_sys::clock;
 
 use crate::foreign::address;
 use crate::towards::Family;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, Result};
 
 /// Prefix of a reflector.
 const SCHEME: &str = "stamp://";
@@ -54,7 +54,7 @@ pub fn reflector(host: &str) -> Option<&str> {
 ///
 /// # Errors
 /// If the host has no address, or a test packet cannot have what an option asks for.
-pub fn session(asked: &StampAsked<'_>) -> Result<SendOptions, Failure> {
+pub fn session(asked: &StampAsked<'_>) -> Result<SendOptions> {
     let to = address(asked.host, (asked.port, PORT), asked.family)?;
     let (bytes, dscp) = packet(asked.params)?;
     let per_second = match asked.rate {
@@ -90,7 +90,7 @@ pub fn session(asked: &StampAsked<'_>) -> Result<SendOptions, Failure> {
 ///
 /// # Errors
 /// If it was interrupted, or nothing came back.
-pub fn complete(host: &str, to: SocketAddr, is_cut: bool, n_replied: u32) -> Result<(), Failure> {
+pub fn complete(host: &str, to: SocketAddr, is_cut: bool, n_replied: u32) -> Result<()> {
     if is_cut {
         let message = format!("to {SCHEME}{host}: interrupted; the lines are complete");
         return Err(Failure::new(Exit::Interrupted, message));
@@ -111,7 +111,7 @@ fn identifier(now_ns: u64) -> u16 {
 }
 
 /// Returns the length of each packet and its code point.
-fn packet(params: &Params) -> Result<(usize, Option<u8>), Failure> {
+fn packet(params: &Params) -> Result<(usize, Option<u8>)> {
     let (mut bytes, mut dscp) = (COUNTED_BYTES, None);
     for (name, value) in &params.0 {
         let wrong =

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// Prefix of the sockets' names.
 const SOCKETS: &str = "linerate-lab-";
@@ -49,7 +49,7 @@ impl Claim {
     ///
     /// # Errors
     /// If another process has the name.
-    pub fn new(lab: &str) -> Result<Self, Failure> {
+    pub fn new(lab: &str) -> Result<Self> {
         let asked = Instant::now();
         loop {
             let claimed = open().and_then(|socket| {
@@ -116,7 +116,7 @@ impl Maker {
     ///
     /// # Errors
     /// If it is not to be trusted or cannot be reached from here.
-    pub fn of(lab: &str) -> Result<Option<Self>, Failure> {
+    pub fn of(lab: &str) -> Result<Option<Self>> {
         let failed = |cause: &str| Failure::missing(format!("find lab {lab}: {cause}"));
         let connection = match open().and_then(|socket| {
             rustix::net::connect(&socket, &address(lab)?)?;

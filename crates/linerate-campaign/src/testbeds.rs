@@ -23,7 +23,7 @@ use crate::push::Pushed;
 use crate::towards::SSH;
 pub use crate::towards::{Family, LOOPBACK, Towards};
 use crate::towards::{endpoint_at, reached};
-use crate::{Exit, Failure, sandbox};
+use crate::{Exit, Failure, Result, sandbox};
 pub use linerate_model::AGENT_PORT;
 
 /// Place of a plan; without any of these, loopback.
@@ -113,7 +113,7 @@ impl Ground {
 ///
 /// # Errors
 /// If there is none, or it has problems: all of them.
-pub fn describe(name: &str) -> Result<(Description, String), Failure> {
+pub fn describe(name: &str) -> Result<(Description, String)> {
     let found = find("lab", LABS, name)?;
     let (description, mut found_problems) = Description::parse(&found.text);
     match description {
@@ -129,7 +129,7 @@ pub fn describe(name: &str) -> Result<(Description, String), Failure> {
 ///
 /// # Errors
 /// If a lab cannot be built, or a file is wrong.
-pub fn unasked(place: &Place) -> Result<Ground, Failure> {
+pub fn unasked(place: &Place) -> Result<Ground> {
     match &place.lab {
         Some(lab) => in_lab(lab),
         None => named_hosts(place),
@@ -140,7 +140,7 @@ pub fn unasked(place: &Place) -> Result<Ground, Failure> {
 ///
 /// # Errors
 /// If a lab cannot be built, a host cannot be reached, or a file is wrong.
-pub fn prepare(place: &Place) -> Result<Ground, Failure> {
+pub fn prepare(place: &Place) -> Result<Ground> {
     match place {
         Place { lab: Some(lab), .. } => in_lab(lab),
         Place { testbed: Some(path), .. } => asked(from_file(path)?),
@@ -153,7 +153,7 @@ pub fn prepare(place: &Place) -> Result<Ground, Failure> {
 ///
 /// # Errors
 /// If there is no such lab, or a file is wrong.
-pub fn outline(place: &Place) -> Result<Ground, Failure> {
+pub fn outline(place: &Place) -> Result<Ground> {
     let Some(lab) = &place.lab else {
         return outline_of_hosts(place);
     };
@@ -167,7 +167,7 @@ pub fn outline(place: &Place) -> Result<Ground, Failure> {
 }
 
 /// Returns the endpoints of a place that is no lab, as they are named.
-pub(crate) fn named_hosts(place: &Place) -> Result<Ground, Failure> {
+pub(crate) fn named_hosts(place: &Place) -> Result<Ground> {
     match place {
         Place { testbed: Some(path), .. } => from_file(path),
         _ => place.host().map_or_else(|| Ok(loopback(false)), |host| towards(&host)),
@@ -175,7 +175,7 @@ pub(crate) fn named_hosts(place: &Place) -> Result<Ground, Failure> {
 }
 
 /// Returns the endpoints of a place that is no lab, with what its hosts say of themselves.
-fn outline_of_hosts(place: &Place) -> Result<Ground, Failure> {
+fn outline_of_hosts(place: &Place) -> Result<Ground> {
     match asked(named_hosts(place)?) {
         // A plan can be read while its hosts are away.
         Err(failure) if failure.exit() == Exit::Missing => {
@@ -247,7 +247,7 @@ pub fn serving(address: IpAddr) -> Ground {
 ///
 /// # Errors
 /// If it cannot be built here. The message has the reason and the remedy.
-pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
+pub(crate) fn in_lab(name: &str) -> Result<Ground> {
     sandbox::enter()?;
     let (description, text) = describe(name)?;
     let missing = sandbox::missing_tools();
@@ -301,7 +301,7 @@ fn switch_port(port: &SwitchPort) -> ObserverSpec {
     }
 }
 
-fn own_program() -> Result<String, Failure> {
+fn own_program() -> Result<String> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::missing(format!("find this program: {error}")))?;
     program
@@ -314,7 +314,7 @@ fn own_program() -> Result<String, Failure> {
 ///
 /// # Errors
 /// If the host cannot be reached.
-pub fn to_host(host: &Towards<'_>) -> Result<Ground, Failure> {
+pub fn to_host(host: &Towards<'_>) -> Result<Ground> {
     let found = asked(towards(host)?);
     let may_lack_it = host.has_launcher() && host.push.is_none();
     found.map_err(|failure| match may_lack_it {
@@ -326,7 +326,7 @@ pub fn to_host(host: &Towards<'_>) -> Result<Ground, Failure> {
 }
 
 /// Does the same without asking the agent.
-fn towards(asked: &Towards<'_>) -> Result<Ground, Failure> {
+fn towards(asked: &Towards<'_>) -> Result<Ground> {
     let asked = &asked.agreed()?;
     let mut ground = match asked.host {
         LOOPBACK => loopback(asked.family == Family::V6),
@@ -359,7 +359,7 @@ fn list_own_cpus(testbed: &mut Testbed, is_here: impl Fn(&str) -> bool) {
 
 /// Adds the facts of the hosts to `ground`: the CPUs that a `cpus` axis may use, and the device of
 /// each endpoint that names none.
-fn asked(mut ground: Ground) -> Result<Ground, Failure> {
+fn asked(mut ground: Ground) -> Result<Ground> {
     let hosts = &ground.testbed.hosts;
     let keys = keys_for(hosts)?;
     // This host last: by then its neighbour tables have the other hosts.
@@ -395,7 +395,7 @@ pub(crate) fn complete(
     endpoint: &mut Endpoint,
     others: &[IpAddr],
     facts: &HostFacts,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let cpus = facts.cpus();
     if endpoint.cpus.is_empty() {
         endpoint.cpus = cpus;
@@ -460,7 +460,7 @@ enum ReachText {
 }
 
 impl HostText {
-    fn address(&self) -> Result<HostAddress, Failure> {
+    fn address(&self) -> Result<HostAddress> {
         let text = match self.reach.get_ref() {
             ReachText::Words(words) => {
                 return Ok(Launcher::of_words(words, &self.name)?.agent("linerate"));
@@ -489,7 +489,7 @@ struct EndpointText {
 }
 
 /// Reads a testbed file.
-fn from_file(path: &Path) -> Result<Ground, Failure> {
+fn from_file(path: &Path) -> Result<Ground> {
     let origin = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::wrong(format!("read testbed {origin}: {error}")))?;
@@ -522,7 +522,7 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
     if !found.is_empty() {
         return Err(Failure::in_text(&origin, &text, &found));
     }
-    let hosts: Result<_, Failure> =
+    let hosts: Result<_> =
         file.host.iter().map(|host| Ok((host.name.clone(), host.address()?))).collect();
     let testbed = Testbed {
         hosts: hosts?,
@@ -587,7 +587,7 @@ mod tests {
         assert_eq!(ground.capacities.len(), 1);
     }
 
-    fn hosts_of(hosts: &str) -> Result<Vec<(String, HostAddress)>, Failure> {
+    fn hosts_of(hosts: &str) -> Result<Vec<(String, HostAddress)>> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("testbed.toml");
         let endpoint = "[[endpoint]]\nname = \"a\"\nhost = \"web\"\naddress = \"192.0.2.7\"\n";
@@ -652,11 +652,7 @@ mod tests {
         }
     }
 
-    fn completed(
-        mut endpoint: Endpoint,
-        others: &[&str],
-        facts: &HostFacts,
-    ) -> Result<Endpoint, Failure> {
+    fn completed(mut endpoint: Endpoint, others: &[&str], facts: &HostFacts) -> Result<Endpoint> {
         let others: Vec<IpAddr> =
             others.iter().map(|other| other.parse().expect("an address")).collect();
         complete(&mut endpoint, &others, facts).map(|()| endpoint)

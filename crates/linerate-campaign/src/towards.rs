@@ -7,10 +7,10 @@ use std::time::Duration;
 use linerate_control::Timeouts;
 use linerate_model::{AGENT_PORT, Endpoint, HostAddress, Nanos, Testbed};
 
-use crate::Failure;
 use crate::addresses::{has_port, interface, numbered, with_port};
 use crate::launcher::Launcher;
 use crate::push::{Push, Pushed, push};
+use crate::{Failure, Result};
 
 /// Name of the place with both endpoints in this process.
 pub const LOOPBACK: &str = "loopback";
@@ -74,7 +74,7 @@ impl<'a> Towards<'a> {
     ///
     /// # Errors
     /// If one choice would silently win over another.
-    pub(crate) fn agreed(self) -> Result<Self, Failure> {
+    pub(crate) fn agreed(self) -> Result<Self> {
         let of_local = match self.local {
             Some(IpAddr::V4(_)) => Family::V4,
             Some(IpAddr::V6(_)) => Family::V6,
@@ -122,7 +122,7 @@ impl<'a> Towards<'a> {
 
     /// Returns the command that starts the agent and the name or address of the host, if a command
     /// does so.
-    fn launcher(&self) -> Result<Option<(Launcher, String)>, Failure> {
+    fn launcher(&self) -> Result<Option<(Launcher, String)>> {
         if let Some(line) = self.reach {
             let name = self.host.trim_matches(['[', ']']);
             return Ok(Some((Launcher::of_line(line, name)?, numbered(name))));
@@ -135,7 +135,7 @@ impl<'a> Towards<'a> {
     ///
     /// # Errors
     /// If one choice would silently win over another, or this command itself starts the agent.
-    pub fn agent_address(&self) -> Result<String, Failure> {
+    pub fn agent_address(&self) -> Result<String> {
         let asked = self.agreed()?;
         if asked.host == LOOPBACK || asked.has_launcher() {
             return Err(Failure::wrong(format!(
@@ -164,7 +164,7 @@ impl<'a> Towards<'a> {
 }
 
 /// Returns the two hosts and their addresses, and the program that was copied there.
-pub(crate) fn reached(asked: &Towards<'_>) -> Result<(Testbed, Option<Pushed>), Failure> {
+pub(crate) fn reached(asked: &Towards<'_>) -> Result<(Testbed, Option<Pushed>)> {
     let mut pushed = None;
     let (address, name) = match asked.launcher()? {
         Some((launcher, name)) => {
@@ -218,7 +218,7 @@ fn machine_behind(target: &str) -> String {
     named.unwrap_or_else(written).to_owned()
 }
 
-pub(crate) fn resolve(host: &str, family: Family) -> Result<SocketAddr, Failure> {
+pub(crate) fn resolve(host: &str, family: Family) -> Result<SocketAddr> {
     let addresses: Vec<SocketAddr> = (host, 0)
         .to_socket_addrs()
         .map_err(|error| lookup_failed(host, &error.to_string()))?
@@ -237,7 +237,7 @@ fn lookup_failed(host: &str, cause: &str) -> Failure {
 }
 
 /// Returns this host's source address towards `there`, by the routing table. Nothing is sent.
-fn local_towards(mut there: SocketAddr) -> Result<IpAddr, Failure> {
+fn local_towards(mut there: SocketAddr) -> Result<IpAddr> {
     /// Any port: connecting a UDP socket sends nothing.
     const DISCARD: u16 = 9;
     there.set_port(DISCARD);

@@ -16,6 +16,9 @@ pub enum ErrorClass {
     Missing,
 }
 
+/// Result of the control channel.
+pub type Result<T, E = ControlError> = std::result::Result<T, E>;
+
 /// Error of a conductor, an agent or a pairing.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {

@@ -42,7 +42,7 @@ use crate::wire::{
     Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, RELEASE, name,
     printable,
 };
-use crate::{ControlError, Fingerprint, KeyStore, KnownPeer, ReachedAt, Right};
+use crate::{ControlError, Fingerprint, KeyStore, KnownPeer, ReachedAt, Result, Right};
 
 /// Default validity of an offer: time to walk to another console.
 pub const VALIDITY: Duration = Duration::from_secs(600);
@@ -93,7 +93,7 @@ impl FromStr for Token {
 
     /// Parses a token as a person types it: any case, with or without hyphens, O for 0, I and L for
     /// 1.
-    fn from_str(text: &str) -> Result<Self, ControlError> {
+    fn from_str(text: &str) -> Result<Self> {
         fn wrong() -> ControlError {
             ControlError::Pairing {
                 operation: "read",
@@ -161,7 +161,7 @@ pub fn offer(
     own_name: &str,
     listen: SocketAddr,
     validity: Duration,
-) -> Result<Offering, ControlError> {
+) -> Result<Offering> {
     let operation = "listen for a host to be paired on";
     let error = |cause: io::Error| ControlError::listen(operation, listen, cause);
     // Bound before the token is made, so that a token is never shown in vain.
@@ -195,7 +195,7 @@ impl Offering {
     ///
     /// # Errors
     /// If the offer expired, or a host with the right token failed afterwards.
-    pub fn wait(self) -> Result<KnownPeer, ControlError> {
+    pub fn wait(self) -> Result<KnownPeer> {
         let Self { desk, listener, address, .. } = self;
         let (report, reported) = channel();
         let stopping = Arc::new(AtomicBool::new(false));
@@ -223,7 +223,7 @@ impl Offering {
 /// Reception of strangers at the port of an offer.
 struct Front {
     desk: Arc<Desk>,
-    report: Sender<Result<KnownPeer, ControlError>>,
+    report: Sender<Result<KnownPeer>>,
 }
 
 impl Receptionist for Front {
@@ -265,7 +265,7 @@ impl Desk {
     }
 
     /// Meets one stranger. Reports the result if it ends the offer.
-    fn meet(&self, socket: TcpStream, report: &Sender<Result<KnownPeer, ControlError>>) {
+    fn meet(&self, socket: TcpStream, report: &Sender<Result<KnownPeer>>) {
         let at = (Instant::now() + self.handshake).min(self.expires);
         // Failures up to the proof do not count as attempts: no token was shown.
         let Ok(mut counter) = Counter::open(socket, at, &self.keys, TlsEnd::Accepting) else {
@@ -307,7 +307,7 @@ impl Desk {
         token: &Token,
         transcript: &Transcript,
         theirs: &str,
-    ) -> Result<KnownPeer, ControlError> {
+    ) -> Result<KnownPeer> {
         // This end proves second, after the other has shown that it knows the token.
         let ours = transcript.prove(token, HelloRole::PairOffer);
         let failed = |why: String| {
@@ -334,12 +334,7 @@ impl Desk {
 ///
 /// # Errors
 /// If there is no offer at that address, or the token is wrong, used or expired.
-pub fn accept(
-    keys: &KeyStore,
-    own_name: &str,
-    address: &str,
-    token: &Token,
-) -> Result<KnownPeer, ControlError> {
+pub fn accept(keys: &KeyStore, own_name: &str, address: &str, token: &Token) -> Result<KnownPeer> {
     let (operation, peer) = ("pair with", address.to_owned());
     let error = |cause| ControlError::Pairing { operation, object: peer.clone(), cause };
     let at = Instant::now() + Timeouts::default().handshake;

@@ -18,10 +18,10 @@ use rustls::client::{ClientConfig, ClientConnection, Resumption};
 use rustls::server::{ServerConfig, ServerConnection};
 use rustls_pki_types::ServerName;
 
-use crate::ControlError;
 use crate::keys::{Fingerprint, KeyStore};
 use crate::strangers::Opening;
 use crate::timed::{Deadline, Socket, Timed};
+use crate::{ControlError, Result};
 
 /// Name sent in the handshake. It is not checked; the key is.
 const SERVER_NAME: &str = "linerate";
@@ -111,7 +111,7 @@ pub(crate) fn connect(
 ///
 /// # Errors
 /// If the certificate does not fit the key.
-pub fn web_server_config(keys: &KeyStore) -> Result<Arc<ServerConfig>, ControlError> {
+pub fn web_server_config(keys: &KeyStore) -> Result<Arc<ServerConfig>> {
     let config = ServerConfig::builder_with_provider(pinned::provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map(|builder| builder.with_no_client_auth())

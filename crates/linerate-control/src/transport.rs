@@ -26,7 +26,7 @@ use crate::keys::{ReachedAt, Right};
 use crate::link::{Beat, Channel, Pulse, Timeouts};
 use crate::timed::{Deadline, Socket, Timed};
 use crate::tls::{self, Secured, Trust};
-use crate::{Agent, ControlError, KeyStore};
+use crate::{Agent, ControlError, KeyStore, Result};
 
 /// Payload of the largest segment of a control connection: a packet of 1280 bytes, which every IPv6
 /// link carries (RFC 8200 clause 5), less 60 bytes of headers. A path that loses larger packets is
@@ -148,7 +148,7 @@ pub(crate) fn connect(
     keys: Option<&KeyStore>,
     in_process: &Agent,
     timeouts: &Timeouts,
-) -> Result<Channel, ControlError> {
+) -> Result<Channel> {
     let deadline = Instant::now() + timeouts.handshake;
     match address {
         HostAddress::InProcess => in_process.open().map_err(|cause| ControlError::Io {
@@ -167,7 +167,7 @@ fn tcp(
     keys: Option<&KeyStore>,
     timeouts: &Timeouts,
     deadline: Instant,
-) -> Result<Channel, ControlError> {
+) -> Result<Channel> {
     let socket = connect_tcp(host, address, deadline)?;
     let operation = "set up connection to agent on";
     let broken = |cause| ControlError::Io { operation, host: host.to_owned(), cause };
@@ -211,11 +211,7 @@ fn tcp(
 }
 
 /// Connects to `host:port`. Tries every resolved address in turn.
-pub(crate) fn connect_tcp(
-    host: &str,
-    address: &str,
-    deadline: Instant,
-) -> Result<TcpStream, ControlError> {
+pub(crate) fn connect_tcp(host: &str, address: &str, deadline: Instant) -> Result<TcpStream> {
     // With a port, or without one as a bare host name or address.
     let addresses: Vec<SocketAddr> = address
         .to_socket_addrs()
@@ -310,7 +306,7 @@ const STDERR_KEPT: usize = 2048;
 
 /// Starts `argv` and creates a channel over its standard streams. They are one socket, so that
 /// reading has deadlines and can be ended.
-fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, ControlError> {
+fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel> {
     let operation = "open a socket pair to the command for";
     let broken = |cause| ControlError::Io { operation, host: host.to_owned(), cause };
     let Some((program, arguments)) = argv.split_first() else {

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::gate::Refusal;
-use crate::{Balance, DiskError, FileLimits, Keeper, Kept, KeptFiles, Served, Target, scratch};
+use crate::{
+    Balance, DiskError, FileLimits, Keeper, Kept, KeptFiles, Result, Served, Target, scratch,
+};
 
 /// Claimed devices that loads may write to on this host. A conductor cannot change the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +114,7 @@ impl Disks {
         &self,
         keeper: &Arc<dyn Keeper>,
         (kept, files): (Kept, KeptFiles),
-    ) -> Result<Arc<Target>, DiskError> {
+    ) -> Result<Arc<Target>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         // The keeper returns the same number for the same target. A second watch over it would only
         // cost CPU time.
@@ -131,7 +133,7 @@ impl Disks {
     ///
     /// # Errors
     /// If nobody on this host has allowed it or a parent folder, or it cannot be listed.
-    pub fn serve(&self, path: &Path) -> Result<Served, DiskError> {
+    pub fn serve(&self, path: &Path) -> Result<Served> {
         Served::list(&self.sendable(path)?)
     }
 
@@ -140,7 +142,7 @@ impl Disks {
     ///
     /// # Errors
     /// If nobody on this host has allowed it or a parent folder, it is no file, or it is empty.
-    pub fn send(&self, path: &Path) -> Result<(fs::File, u64), DiskError> {
+    pub fn send(&self, path: &Path) -> Result<(fs::File, u64)> {
         let path = self.sendable(path)?;
         let broken = |cause| DiskError::io("read", path.display(), cause);
         let file = fs::File::open(&path).map_err(broken)?;
@@ -153,7 +155,7 @@ impl Disks {
     }
 
     /// Returns the real path of `path`, if what is there may be sent to other hosts.
-    fn sendable(&self, path: &Path) -> Result<PathBuf, DiskError> {
+    fn sendable(&self, path: &Path) -> Result<PathBuf> {
         let path =
             fs::canonicalize(path).map_err(|cause| DiskError::io("find", path.display(), cause))?;
         // Resolved anew each time: a folder may have been replaced since the agent started.
@@ -176,7 +178,7 @@ impl Disks {
     /// # Errors
     /// If it is neither, does not exist, or must not be written to. Existing files are never
     /// written.
-    pub fn open(&self, path: &Path, permission: Permission<'_>) -> Result<Arc<Target>, DiskError> {
+    pub fn open(&self, path: &Path, permission: Permission<'_>) -> Result<Arc<Target>> {
         if let Some(keeper) = &self.keeper {
             return self.taken(keeper, keeper.open(path, permission)?);
         }
@@ -244,7 +246,7 @@ impl Disks {
     ///
     /// # Errors
     /// If it cannot be created, or would fill the filesystem.
-    pub fn scratch(&self, folder: &Path, size: u64) -> Result<Arc<Target>, DiskError> {
+    pub fn scratch(&self, folder: &Path, size: u64) -> Result<Arc<Target>> {
         if let Some(keeper) = &self.keeper {
             // A file of another size is closed first: both may not fit.
             let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
@@ -269,7 +271,7 @@ impl Disks {
         Ok(target)
     }
 
-    fn allow(&self, path: &Path, consent: Option<&str>) -> Result<(), DiskError> {
+    fn allow(&self, path: &Path, consent: Option<&str>) -> Result<()> {
         if self.writable.allows(consent) {
             return Ok(());
         }

@@ -4,6 +4,9 @@ use std::io;
 
 use crate::gate::Refusal;
 
+/// Result of looking at, or asking for, a disk or file.
+pub type Result<T, E = DiskError> = std::result::Result<T, E>;
+
 /// Reason for which a disk or file could not be inspected, claimed, released or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {

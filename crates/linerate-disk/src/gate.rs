@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::OFlags;
 use serde::Serialize;
 
-use crate::DiskError;
 use crate::claim::{CLAIM_BYTES, Claim, RESERVED_BYTES};
 use crate::content::Content;
 use crate::signature::Finding;
 use crate::topology::{System, Topology, Use, split};
+use crate::{DiskError, Result};
 use Refusal::{
     Busy, Contains, ForeignClaim, InUse, NoConsent, NoSerial, NotBlank, OtherSerial, ReadOnly,
     TooSmall, Unclaimed, Unreadable,
@@ -196,7 +196,7 @@ pub fn list() -> Vec<Inspection> {
 ///
 /// # Errors
 /// If it is not a block device, or the kernel does not list it.
-pub fn inspect(path: &Path) -> Result<Inspection, DiskError> {
+pub fn inspect(path: &Path) -> Result<Inspection> {
     Ok(glance(path, describe(path)?))
 }
 
@@ -221,7 +221,7 @@ fn glance(path: &Path, disk: Topology) -> Inspection {
 ///
 /// # Errors
 /// With all reasons, if the device must not be written to.
-pub fn claim(path: &Path, serial: &str) -> Result<Claim, DiskError> {
+pub fn claim(path: &Path, serial: &str) -> Result<Claim> {
     let (device, inspection) = held(path)?;
     pass(path, inspection.refusals_of_claiming(serial))?;
     // From the kernel: a random number is not worth a dependency here.
@@ -251,7 +251,7 @@ pub fn claim(path: &Path, serial: &str) -> Result<Claim, DiskError> {
 ///
 /// # Errors
 /// If the device has no claim of its own, or is in use.
-pub fn release(path: &Path) -> Result<Claim, DiskError> {
+pub fn release(path: &Path) -> Result<Claim> {
     let (device, inspection) = held(path)?;
     let Some(claim) = inspection.claim().cloned() else {
         return Err(refused(path, vec![Unclaimed]));
@@ -266,10 +266,7 @@ pub fn release(path: &Path) -> Result<Claim, DiskError> {
 ///
 /// # Errors
 /// With all reasons.
-pub(crate) fn open_claimed(
-    path: &Path,
-    consent: Option<&str>,
-) -> Result<(File, Inspection), DiskError> {
+pub(crate) fn open_claimed(path: &Path, consent: Option<&str>) -> Result<(File, Inspection)> {
     let (device, inspection) = held(path)?;
     pass(path, inspection.refusals_of_writing(consent))?;
     Ok((device, inspection))
@@ -293,7 +290,7 @@ fn refusals_of_change(topology: &Topology, serial: Option<&str>) -> Vec<Refusal>
     refusals
 }
 
-fn pass(path: &Path, refusals: Vec<Refusal>) -> Result<(), DiskError> {
+fn pass(path: &Path, refusals: Vec<Refusal>) -> Result<()> {
     if refusals.is_empty() { Ok(()) } else { Err(refused(path, refusals)) }
 }
 
@@ -301,7 +298,7 @@ fn refused(path: &Path, refusals: Vec<Refusal>) -> DiskError {
     DiskError::Refused { device: path.display().to_string(), refusals }
 }
 
-fn write_start(device: &File, path: &Path, block: &[u8; CLAIM_BYTES]) -> Result<(), DiskError> {
+fn write_start(device: &File, path: &Path, block: &[u8; CLAIM_BYTES]) -> Result<()> {
     // Durable before anything relies on it: a claim that a power failure undoes would leave a
     // disk that loads have overwritten without a trace of consent.
     let written = device.write_all_at(block, 0).and_then(|()| device.sync_all());
@@ -309,7 +306,7 @@ fn write_start(device: &File, path: &Path, block: &[u8; CLAIM_BYTES]) -> Result<
 }
 
 /// Opens `path` exclusively for writing, and inspects it afterwards.
-fn held(path: &Path) -> Result<(File, Inspection), DiskError> {
+fn held(path: &Path) -> Result<(File, Inspection)> {
     let before = describe(path)?;
     let device = match exclusive(path, true) {
         // A busy device is still inspected for reading, so that the refusal names its user.
@@ -329,7 +326,7 @@ fn held(path: &Path) -> Result<(File, Inspection), DiskError> {
     Ok((device, inspection))
 }
 
-fn describe(path: &Path) -> Result<Topology, DiskError> {
+fn describe(path: &Path) -> Result<Topology> {
     let file =
         std::fs::metadata(path).map_err(|cause| DiskError::io("look at", path.display(), cause))?;
     if !file.file_type().is_block_device() {
@@ -338,7 +335,7 @@ fn describe(path: &Path) -> Result<Topology, DiskError> {
     topology(path, file.rdev())
 }
 
-fn topology(path: &Path, device: u64) -> Result<Topology, DiskError> {
+fn topology(path: &Path, device: u64) -> Result<Topology> {
     System::read(Path::new("/")).describe(split(device)).ok_or_else(|| {
         DiskError::unsuitable(
             path.display().to_string(),

@@ -16,7 +16,7 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DiskError, Permission, Synchrony};
+use crate::{Permission, Result, Synchrony};
 
 /// Opener of disks and files for an unprivileged process, for one session.
 pub trait Keeper: std::fmt::Debug + Send + Sync {
@@ -24,14 +24,13 @@ pub trait Keeper: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`crate::Disks::open`].
-    fn open(&self, path: &Path, permission: Permission<'_>)
-    -> Result<(Kept, KeptFiles), DiskError>;
+    fn open(&self, path: &Path, permission: Permission<'_>) -> Result<(Kept, KeptFiles)>;
 
     /// Does the same as [`crate::Disks::scratch`].
     ///
     /// # Errors
     /// As [`crate::Disks::scratch`].
-    fn scratch(&self, folder: &Path, size: u64) -> Result<(Kept, KeptFiles), DiskError>;
+    fn scratch(&self, folder: &Path, size: u64) -> Result<(Kept, KeptFiles)>;
 
     /// Returns true if `path` is a folder in which scratch files may be created.
     fn is_folder(&self, path: &Path) -> bool;

@@ -46,7 +46,7 @@ pub use balance::{Balance, Member};
 pub use claim::{CLAIM_BYTES, Claim, RESERVED_BYTES};
 pub use content::Content;
 pub use disks::{Disks, Permission, Writable};
-pub use error::DiskError;
+pub use error::{DiskError, Result};
 pub use gate::{Inspection, Refusal, claim, inspect, list, release};
 pub use keeper::{Keeper, Kept, KeptFiles};
 pub use limits::FileLimits;

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::{Component, Path, PathBuf};
 
-use crate::DiskError;
+use crate::{DiskError, Result};
 
 /// Files and folders that loads may use, and their space.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl FileLimits {
 
     /// Checks that loads may read `path`. A path outside is not even looked up: otherwise the
     /// answer would reveal if it exists.
-    pub(crate) fn may_read(&self, path: &Path) -> Result<(), DiskError> {
+    pub(crate) fn may_read(&self, path: &Path) -> Result<()> {
         self.within(&self.read, path, "read", "read")
     }
 
@@ -40,7 +40,7 @@ impl FileLimits {
     ///
     /// # Errors
     /// If the policy does not name the folder, or allows less space.
-    pub fn may_fill(&self, folder: &Path, size: u64) -> Result<(), DiskError> {
+    pub fn may_fill(&self, folder: &Path, size: u64) -> Result<()> {
         self.within(&self.folders, folder, "make a file in", "folders")?;
         if size <= self.disk_space {
             return Ok(());
@@ -52,12 +52,12 @@ impl FileLimits {
 
     /// Checks that loads may read `file`, which was opened as `path`. Since the first check the
     /// path may have been redirected.
-    pub(crate) fn may_keep_open(&self, file: &File, path: &Path) -> Result<(), DiskError> {
+    pub(crate) fn may_keep_open(&self, file: &File, path: &Path) -> Result<()> {
         if is_beneath(file, &self.read) { Ok(()) } else { self.may_not("read", path, "read") }
     }
 
     /// Checks that `file`, a new scratch file in `folder`, is at an allowed place.
-    pub(crate) fn may_keep_made(&self, file: &File, folder: &Path) -> Result<(), DiskError> {
+    pub(crate) fn may_keep_made(&self, file: &File, folder: &Path) -> Result<()> {
         if is_beneath(file, &self.folders) {
             Ok(())
         } else {
@@ -65,13 +65,7 @@ impl FileLimits {
         }
     }
 
-    fn within(
-        &self,
-        places: &[PathBuf],
-        path: &Path,
-        operation: &str,
-        key: &str,
-    ) -> Result<(), DiskError> {
+    fn within(&self, places: &[PathBuf], path: &Path, operation: &str, key: &str) -> Result<()> {
         // Refused by its text alone, before the file system is asked: a path with `..` would make
         // the answer depend on what exists outside.
         let is_plain =
@@ -82,7 +76,7 @@ impl FileLimits {
         if is_named && leads_inside() { Ok(()) } else { self.may_not(operation, path, key) }
     }
 
-    fn may_not(&self, operation: &str, path: &Path, key: &str) -> Result<(), DiskError> {
+    fn may_not(&self, operation: &str, path: &Path, key: &str) -> Result<()> {
         let path = path.display();
         Err(self.refused(format!("{operation} {path}"), &format!("{key} = [\"{path}\"]")))
     }

@@ -9,7 +9,7 @@ use rustix::fs::{
     AtFlags, FallocateFlags, Mode, OFlags, StatxFlags, fallocate, open, statvfs, statx, unlink,
 };
 
-use crate::DiskError;
+use crate::{DiskError, Result};
 
 /// Smallest free space to leave on a filesystem.
 const LEAST_FREE_BYTES: u64 = 2 << 30;
@@ -29,7 +29,7 @@ pub(crate) struct Scratch {
 }
 
 /// Creates a file of `size` bytes in `folder` and reserves the space.
-pub(crate) fn make(folder: &Path, size: u64) -> Result<Scratch, DiskError> {
+pub(crate) fn make(folder: &Path, size: u64) -> Result<Scratch> {
     let what = || format!("make a scratch file of {size} bytes in {}", folder.display());
     check_room(folder, size)?;
     let file = nameless(folder)?;
@@ -45,7 +45,7 @@ pub(crate) fn make(folder: &Path, size: u64) -> Result<Scratch, DiskError> {
     Ok(Scratch { file, block_bytes })
 }
 
-fn nameless(folder: &Path) -> Result<File, DiskError> {
+fn nameless(folder: &Path) -> Result<File> {
     let mode = Mode::RUSR | Mode::WUSR;
     match open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
         Ok(file) => Ok(file.into()),
@@ -65,7 +65,7 @@ fn nameless(folder: &Path) -> Result<File, DiskError> {
 }
 
 /// Refuses to fill a filesystem, or to use more than a tenth of the root filesystem's free space.
-fn check_room(folder: &Path, size: u64) -> Result<(), DiskError> {
+fn check_room(folder: &Path, size: u64) -> Result<()> {
     let look = |path: &Path| {
         std::fs::metadata(path).map_err(|cause| DiskError::io("look at", path.display(), cause))
     };

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 
-use crate::DiskError;
+use crate::{DiskError, Result};
 
 /// Limit for listed files and folders: each needs a few hundred bytes of memory.
 const MOST_ENTRIES: usize = 1_000_000;
@@ -43,7 +43,7 @@ impl Served {
     ///
     /// # Errors
     /// If it cannot be read, or has too many files.
-    pub(crate) fn list(path: &Path) -> Result<Self, DiskError> {
+    pub(crate) fn list(path: &Path) -> Result<Self> {
         let error = |cause: Errno| DiskError::io("list", path.display(), cause);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(error)?;

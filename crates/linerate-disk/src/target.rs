@@ -18,7 +18,7 @@ use crate::keeper::{DistantWatch, TargetPlace};
 use crate::scratch::Scratch;
 use crate::topology::{System, split};
 use crate::watch::Watch;
-use crate::{DiskError, Keeper, Kept, KeptFiles, gate, scratch};
+use crate::{DiskError, Keeper, Kept, KeptFiles, Result, gate, scratch};
 
 /// Device or file that a load may use, kept open.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl Target {
     }
 
     /// Opens a claimed device for writing and starts its watch.
-    pub(crate) fn device(path: &Path, consent: Option<&str>) -> Result<Self, DiskError> {
+    pub(crate) fn device(path: &Path, consent: Option<&str>) -> Result<Self> {
         let (file, inspection) = gate::open_claimed(path, consent)?;
         let topology = inspection.topology;
         let watch = Watch::start(topology.number, topology.serial.clone())
@@ -172,7 +172,7 @@ impl Target {
     }
 
     /// Opens a device or file for reading.
-    pub(crate) fn readable(path: &Path) -> Result<Self, DiskError> {
+    pub(crate) fn readable(path: &Path) -> Result<Self> {
         // If a pipe has replaced the file, the open must not wait for a writer.
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("open flags are small numbers");
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -193,7 +193,7 @@ impl Target {
     }
 
     /// Wraps a new scratch file of `size` bytes in `folder`.
-    pub(crate) fn scratch(folder: PathBuf, made: Scratch, size: u64) -> Result<Self, DiskError> {
+    pub(crate) fn scratch(folder: PathBuf, made: Scratch, size: u64) -> Result<Self> {
         let device = made
             .file
             .metadata()
@@ -205,11 +205,7 @@ impl Target {
     }
 
     /// Wraps a target that another process keeps.
-    pub(crate) fn kept(
-        keeper: Arc<dyn Keeper>,
-        kept: Kept,
-        files: KeptFiles,
-    ) -> Result<Self, DiskError> {
+    pub(crate) fn kept(keeper: Arc<dyn Keeper>, kept: Kept, files: KeptFiles) -> Result<Self> {
         let Kept { number, path, is_writable, range, block_bytes, device, serial } = kept;
         let place = TargetPlace { keeper, number };
         // A claimed device without a watch could be written to after somebody else mounts it.
@@ -349,7 +345,7 @@ impl Target {
     /// # Errors
     /// If `write` is set but the target was opened for reading, or if the filesystem has no direct
     /// transfers.
-    pub fn open(&self, write: bool, direct: bool) -> Result<File, DiskError> {
+    pub fn open(&self, write: bool, direct: bool) -> Result<File> {
         self.open_as(write, direct, Synchrony::None)
     }
 
@@ -376,12 +372,7 @@ impl Target {
     ///
     /// # Errors
     /// As [`Target::open`].
-    pub fn open_as(
-        &self,
-        write: bool,
-        direct: bool,
-        synchrony: Synchrony,
-    ) -> Result<File, DiskError> {
+    pub fn open_as(&self, write: bool, direct: bool, synchrony: Synchrony) -> Result<File> {
         if write && !self.is_writable {
             let what = format!("write to {}", self.path.display());
             return Err(DiskError::unsuitable(what, "it was opened for reading only"));

@@ -15,7 +15,7 @@ use crate::middle::Middle;
 use crate::quota::Quota;
 use crate::reap::{self, Made};
 use crate::supervisor::Supervisor;
-use crate::tool::{LabError, run};
+use crate::tool::{LabError, Result, run};
 
 /// Offloads under which a veth carries packets larger than its MTU.
 const SEGMENTATION_OFFLOADS: [&str; 4] = ["tso", "gso", "gro", "tx-udp-segmentation"];
@@ -38,7 +38,7 @@ impl Lab {
     ///
     /// # Errors
     /// If a tool is missing or fails. Then everything that was built so far is removed.
-    pub fn build(description: &Description, instance: &str) -> Result<Self, LabError> {
+    pub fn build(description: &Description, instance: &str) -> Result<Self> {
         let mut lab = Self {
             layout: layout(description, instance),
             middles: Vec::new(),
@@ -87,7 +87,7 @@ impl Lab {
     }
 
     /// Makes the control groups of hosts with a share of a CPU. Their agents will start inside.
-    fn limit_cpu(&mut self) -> Result<(), LabError> {
+    fn limit_cpu(&mut self) -> Result<()> {
         for namespace in &self.layout.namespaces {
             let Some(share) = namespace.cpu else { continue };
             let quota = Quota::new(&namespace.name, share)?;
@@ -168,7 +168,7 @@ impl Lab {
     ///
     /// # Errors
     /// If that lab is in use: its maker lives, or it is to stay.
-    pub fn clear(description: &Description, instance: &str) -> Result<(), LabError> {
+    pub fn clear(description: &Description, instance: &str) -> Result<()> {
         clear(&layout(description, instance))
     }
 
@@ -177,7 +177,7 @@ impl Lab {
     ///
     /// # Errors
     /// If it cannot be marked as one that stays.
-    pub fn keep(&mut self) -> Result<(), LabError> {
+    pub fn keep(&mut self) -> Result<()> {
         for made in &mut self.made {
             made.keep().map_err(|cause| LabError::Refused {
                 what: format!("mark network namespace {} as one that stays", made.name()),
@@ -200,12 +200,12 @@ impl Drop for Lab {
     }
 }
 
-fn clear(layout: &Layout) -> Result<(), LabError> {
+fn clear(layout: &Layout) -> Result<()> {
     layout.namespaces.iter().try_for_each(|namespace| reap::clear(&namespace.name))
 }
 
 /// Sysctls that must be set before interfaces arrive.
-fn prepare(namespace: &Namespace) -> Result<(), LabError> {
+fn prepare(namespace: &Namespace) -> Result<()> {
     for sysctl in &namespace.sysctls {
         run("ip", &["netns", "exec", &namespace.name, "sysctl", "-qw", sysctl], None)?;
     }
@@ -214,7 +214,7 @@ fn prepare(namespace: &Namespace) -> Result<(), LabError> {
 
 /// Sets RPS: every receive queue of `device` passes its packets to the CPUs of `mask`. `ip netns
 /// exec` mounts a sysfs that shows the interfaces of the namespace.
-fn steer(namespace: &str, device: &str, mask: &str) -> Result<(), LabError> {
+fn steer(namespace: &str, device: &str, mask: &str) -> Result<()> {
     let set = format!(
         // The redirection is done by the shell inside the namespace: `sysfs` shows its own
         // interfaces only there.
@@ -226,7 +226,7 @@ fn steer(namespace: &str, device: &str, mask: &str) -> Result<(), LabError> {
 
 /// Sets the shortest time between two receive interrupts of `device`, with GRO: only a polled
 /// interface has interrupts that can be deferred.
-fn mitigate(namespace: &str, device: &str, interval: Nanos) -> Result<(), LabError> {
+fn mitigate(namespace: &str, device: &str, interval: Nanos) -> Result<()> {
     /// Polls without a packet before interrupts are enabled again; the timer ends the wait sooner.
     const DEFERRED: u32 = 1000;
     run("ip", &["netns", "exec", namespace, "ethtool", "-K", device, "gro", "on"], None)?;
@@ -239,7 +239,7 @@ fn mitigate(namespace: &str, device: &str, interval: Nanos) -> Result<(), LabErr
     run("ip", &["netns", "exec", namespace, "sh", "-c", &set], None).map(drop)
 }
 
-fn furnish(namespace: &Namespace) -> Result<(), LabError> {
+fn furnish(namespace: &Namespace) -> Result<()> {
     run("ip", &["-n", &namespace.name, "-batch", "-"], Some(&namespace.ip))?;
     for device in &namespace.offloads_off {
         let mut arguments = vec!["netns", "exec", &namespace.name, "ethtool", "-K", device];

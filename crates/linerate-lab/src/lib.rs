@@ -61,4 +61,4 @@ pub use description::{
 };
 pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, SwitchPort, layout, link_of};
 pub use reap::{abandoned, forget, is_device, reap};
-pub use tool::LabError;
+pub use tool::{LabError, Result};

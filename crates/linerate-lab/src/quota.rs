@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use linerate_model::Ratio;
 
 use crate::reap;
-use crate::tool::LabError;
+use crate::tool::{LabError, Result};
 
 /// Period of the share: many in a second, but long against a tick of the scheduler.
 const PERIOD_US: f64 = 20_000.0;
@@ -59,7 +59,7 @@ fn place([granted, present, legacy]: [bool; 3]) -> Result<(&'static Path, bool),
 
 impl Quota {
     /// Makes the group `name`, whose members together may use `share` of one CPU.
-    pub(crate) fn new(name: &str, share: Ratio) -> Result<Self, LabError> {
+    pub(crate) fn new(name: &str, share: Ratio) -> Result<Self> {
         let refused = |cause: String| no_quota(name, share, cause);
         let (root, unified) = mount().map_err(refused)?;
         // A maker that was killed could not remove its group.

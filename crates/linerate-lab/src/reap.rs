@@ -21,7 +21,7 @@ use linerate_sys::netns::STANDING_MARKS;
 
 use crate::layout::DEVICE;
 use crate::quota;
-use crate::tool::{LabError, run};
+use crate::tool::{LabError, Result, run};
 
 /// Folder in which `ip netns` keeps names.
 const NAMES: &str = "/run/netns";
@@ -30,7 +30,7 @@ const NAMES: &str = "/run/netns";
 ///
 /// # Errors
 /// If `ip` is missing.
-pub fn abandoned() -> Result<Vec<String>, LabError> {
+pub fn abandoned() -> Result<Vec<String>> {
     let list = run("ip", &["netns", "list"], None)?;
     let names = list.lines().filter_map(|line| line.split_whitespace().next());
     Ok(names.filter(|name| take(name).is_some()).map(str::to_owned).collect())
@@ -41,7 +41,7 @@ pub fn abandoned() -> Result<Vec<String>, LabError> {
 ///
 /// # Errors
 /// If one cannot be deleted.
-pub fn reap() -> Result<Vec<String>, LabError> {
+pub fn reap() -> Result<Vec<String>> {
     let mut names = abandoned()?;
     let mut failed = None;
     // One that cannot be removed does not keep the others.
@@ -63,7 +63,7 @@ pub fn reap() -> Result<Vec<String>, LabError> {
 
 /// Removes the namespace `name` by `delete`, under its lock. Returns `false` if it is not
 /// abandoned.
-fn remove(name: &str, delete: impl FnOnce(&str) -> Result<(), LabError>) -> Result<bool, LabError> {
+fn remove(name: &str, delete: impl FnOnce(&str) -> Result<()>) -> Result<bool> {
     // The lock is held until the name is gone: a new lab of the same name waits for it.
     let Some(_until_it_is_gone) = take(name) else { return Ok(false) };
     match delete(name) {
@@ -73,11 +73,11 @@ fn remove(name: &str, delete: impl FnOnce(&str) -> Result<(), LabError>) -> Resu
     }
 }
 
-fn delete(name: &str) -> Result<(), LabError> {
+fn delete(name: &str) -> Result<()> {
     run("ip", &["netns", "delete", name], None).map(drop)
 }
 
-pub(crate) fn remove_group(group: &Path) -> Result<(), LabError> {
+pub(crate) fn remove_group(group: &Path) -> Result<()> {
     match fs::remove_dir(group) {
         Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(LabError::Refused {
             what: format!("remove control group {}", group.display()),
@@ -160,17 +160,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 /// If it cannot be made, or another process has the lock.
-pub(crate) fn make(name: &str) -> Result<Made, LabError> {
+pub(crate) fn make(name: &str) -> Result<Made> {
     let add = || run("ip", &["netns", "add", name], None).map(drop);
     make_by(name, &Path::new(NAMES).join(name), add)
 }
 
 /// Does the work of [`make`] by `add`, at `path`.
-fn make_by(
-    name: &str,
-    path: &Path,
-    mut add: impl FnMut() -> Result<(), LabError>,
-) -> Result<Made, LabError> {
+fn make_by(name: &str, path: &Path, mut add: impl FnMut() -> Result<()>) -> Result<Made> {
     for attempt in 1..=ATTEMPTS {
         match add() {
             // It failed halfway if the path exists; otherwise another process was faster.
@@ -203,7 +199,7 @@ fn not_locked(name: &str, cause: &str) -> LabError {
 ///
 /// # Errors
 /// If it is to stay, or its maker lives.
-pub(crate) fn clear(name: &str) -> Result<(), LabError> {
+pub(crate) fn clear(name: &str) -> Result<()> {
     // Something may have removed it between the two checks, which is as good.
     let path = Path::new(NAMES).join(name);
     if remove(name, delete)? || !path.exists() {

@@ -14,7 +14,7 @@
 use std::io::Write;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use crate::tool::LabError;
+use crate::tool::{LabError, Result};
 
 /// Reads the objects to remove, a line each, until `done` or the end. A tool that the maker has
 /// started may still create something, so the script goes on for at least a second and until
@@ -80,7 +80,7 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    pub(crate) fn start() -> Result<Self, LabError> {
+    pub(crate) fn start() -> Result<Self> {
         use std::os::unix::process::CommandExt;
         let failed = |cause| LabError::Tool { tool: "sh".to_owned(), package: "dash", cause };
         let mut process = Command::new("sh")

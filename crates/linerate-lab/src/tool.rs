@@ -5,6 +5,9 @@ use std::process::{Command, Stdio};
 
 use linerate_sys::SysError;
 
+/// Result of building or removing a lab.
+pub type Result<T, E = LabError> = std::result::Result<T, E>;
+
 /// Error of building or using a lab.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
@@ -34,11 +37,7 @@ pub enum LabError {
 }
 
 /// Runs a tool. `input` goes to its standard input, a line each. Returns its output.
-pub(crate) fn run(
-    tool: &str,
-    arguments: &[&str],
-    input: Option<&[String]>,
-) -> Result<String, LabError> {
+pub(crate) fn run(tool: &str, arguments: &[&str], input: Option<&[String]>) -> Result<String> {
     let failed = |cause| LabError::Tool { tool: tool.to_owned(), package: "iproute2", cause };
     let mut child = Command::new(tool)
         .args(arguments)

@@ -6,6 +6,9 @@ use rusqlite::ErrorCode;
 
 use crate::BlobError;
 
+/// Result of a call to the ledger.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// A ledger could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 
-use crate::{StoreError, schema};
+use crate::{Result, StoreError, schema};
 
 /// The first bytes of every SQLite database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -18,11 +18,7 @@ const LONGEST_VALUE: u64 = 512 << 20;
 
 /// Opens `path` as a plain file: no folder, device or pipe, for it and for what SQLite has beside
 /// it.
-pub(crate) fn open_plain(
-    operation: &'static str,
-    path: &Path,
-    write: bool,
-) -> Result<File, StoreError> {
+pub(crate) fn open_plain(operation: &'static str, path: &Path, write: bool) -> Result<File> {
     let io = |source| StoreError::Io { operation, path: path.to_owned(), source };
     let found = std::fs::metadata(path).map_err(io)?;
     let refuse = |cause: &str| Err(no_ledger(path, cause));
@@ -111,11 +107,7 @@ pub(crate) fn harden(connection: &Connection, file_bytes: u64) -> rusqlite::Resu
 }
 
 /// Refuses a file whose tables are not exactly those of its schema version.
-pub(crate) fn check_schema(
-    connection: &Connection,
-    path: &Path,
-    version: i64,
-) -> Result<(), StoreError> {
+pub(crate) fn check_schema(connection: &Connection, path: &Path, version: i64) -> Result<()> {
     let fail = |error| StoreError::sqlite("open ledger", path, error);
     let expected =
         schema::objects(&schema::in_memory(version).map_err(fail)?, usize::MAX).map_err(fail)?;
@@ -135,7 +127,7 @@ pub(crate) fn check_schema(
 }
 
 /// Looks through the structure of the file.
-pub(crate) fn check_structure(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+pub(crate) fn check_structure(connection: &Connection, path: &Path) -> Result<()> {
     let fail = |error| StoreError::sqlite("check ledger", path, error);
     let first: String =
         connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(fail)?;

@@ -7,7 +7,7 @@ use linerate_model::{Event, TrialOutcome, TrialRecord};
 use crate::chain::Pace;
 use crate::load::{Depth, Loaded};
 use crate::seal::Seal;
-use crate::{CampaignSummary, Ledger, StoreError, lease, legacy, schema};
+use crate::{CampaignSummary, Ledger, Result, StoreError, lease, legacy, schema};
 
 /// Result of checking a ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Health {
 /// assert!(health.damage.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn examine(path: &Path) -> Result<Health, StoreError> {
+pub fn examine(path: &Path) -> Result<Health> {
     let ledger = Ledger::open_read_only(path)?;
     let campaigns = ledger.campaigns()?;
     let mut health = Health { version: ledger.version, campaigns, ..Health::default() };
@@ -96,7 +96,7 @@ pub struct Salvaged {
 ///
 /// # Errors
 /// If nothing can be read, or `to` exists or cannot be written.
-pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, StoreError> {
+pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged> {
     let mut ledger = Ledger::open_to_read(from, false)?;
     ledger.pace = Pace::Stumbling;
     let numbers: Vec<i64> = ledger.outlines()?.into_keys().collect();

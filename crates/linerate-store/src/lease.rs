@@ -14,7 +14,7 @@ use linerate_sys::process::{Life, ProcessIdentity};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
 
-use crate::StoreError;
+use crate::{Result, StoreError};
 
 /// After how long without renewal the lease of a process that cannot be seen has ended. Flushes
 /// come every second.
@@ -139,7 +139,7 @@ pub(crate) fn take(
     path: &Path,
     own: &Holder,
     lock: OsLock,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let fail = |error| StoreError::sqlite("open ledger", path, error);
     let transaction = connection
         // Immediate: two processes that take the lease at once must not both read before one

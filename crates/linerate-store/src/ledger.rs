@@ -12,7 +12,7 @@ use crate::budget::Budget;
 use crate::chain::{Head, Pace};
 use crate::lease::{self, Holder, OsLock};
 use crate::seal::{self, Seal};
-use crate::{StoreError, codec, guard, legacy, schema};
+use crate::{Result, StoreError, codec, guard, legacy, schema};
 
 /// How long a transaction waits for another process's one.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the file exists or cannot be made.
-    pub fn create(path: &Path) -> Result<Self, StoreError> {
+    pub fn create(path: &Path) -> Result<Self> {
         Self::create_with(path, &[])
     }
 
@@ -77,7 +77,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the file exists or cannot be made, or an event does not fit.
-    pub fn create_with(path: &Path, events: &[Event]) -> Result<Self, StoreError> {
+    pub fn create_with(path: &Path, events: &[Event]) -> Result<Self> {
         let fail = |error| StoreError::sqlite(CREATE, path, error);
         let io = |source| StoreError::Io { operation: CREATE, path: path.to_owned(), source };
         let holder = Holder::own().map_err(io)?;
@@ -116,7 +116,7 @@ impl Ledger {
     /// # Errors
     /// If the file is not there, is no ledger, is of a later schema, is damaged in its structure,
     /// cannot be written, or another process records into it.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
+    pub fn open(path: &Path) -> Result<Self> {
         let fail = |error| StoreError::sqlite(OPEN, path, error);
         let io = |source| StoreError::Io { operation: OPEN, path: path.to_owned(), source };
         let file = guard::open_plain(OPEN, path, true)?;
@@ -159,12 +159,12 @@ impl Ledger {
     /// # Errors
     /// If the file is not there, is no ledger, is of a later schema, is damaged in its structure,
     /// or its write-ahead log cannot be replayed.
-    pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
+    pub fn open_read_only(path: &Path) -> Result<Self> {
         Self::open_to_read(path, true)
     }
 
     /// The same; the structure of the file need not be whole if `intact` is false.
-    pub(crate) fn open_to_read(path: &Path, intact: bool) -> Result<Self, StoreError> {
+    pub(crate) fn open_to_read(path: &Path, intact: bool) -> Result<Self> {
         let fail = |error| StoreError::sqlite(OPEN, path, error);
         let io = |source| StoreError::Io { operation: OPEN, path: path.to_owned(), source };
         let file = guard::open_plain(OPEN, path, false)?;
@@ -239,7 +239,7 @@ impl Ledger {
 
     /// A ledger over `connection`, if what is in the file is one, with nothing in it that could
     /// run.
-    fn checked(connection: Connection, path: &Path, intact: bool) -> Result<Self, StoreError> {
+    fn checked(connection: Connection, path: &Path, intact: bool) -> Result<Self> {
         let fail = |error| StoreError::sqlite(OPEN, path, error);
         let mut ledger = Self::around(connection, path, schema::VERSION);
         guard::harden(&ledger.connection, bytes_of(path)).map_err(fail)?;
@@ -275,7 +275,7 @@ impl Ledger {
     }
 
     /// Makes the connection ready for writing.
-    fn prepare_to_write(&mut self, operation: &'static str) -> Result<(), StoreError> {
+    fn prepare_to_write(&mut self, operation: &'static str) -> Result<()> {
         let fail = |error| StoreError::sqlite(operation, &self.path, error);
         let remote = self.file.as_ref().is_some_and(linerate_sys::whole_file::is_remote);
         self.connection.pragma_update(None, "journal_mode", log_on(remote)).map_err(fail)?;
@@ -284,7 +284,7 @@ impl Ledger {
     }
 
     /// Where the chain ends, if records can be appended there.
-    pub(crate) fn find_head(&self) -> Result<Head, StoreError> {
+    pub(crate) fn find_head(&self) -> Result<Head> {
         let fail = |error| StoreError::sqlite(OPEN, &self.path, error);
         let sql = "SELECT ifnull(max(sequence), 0) FROM record";
         // Rows behind the head were not part of a whole transaction.
@@ -356,7 +356,7 @@ pub(crate) fn write_as<T>(
     path: &Path,
     holder: &Holder,
     write: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<T>,
-) -> Result<T, StoreError> {
+) -> Result<T> {
     let fail = |error| StoreError::sqlite("record to ledger", path, error);
     let transaction =
         // Immediate: a deferred transaction that becomes a writer late fails at once, without

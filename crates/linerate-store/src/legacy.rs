@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::blob::KnownSeries;
 use crate::chain::Head;
 use crate::lease::{self, Holder};
-use crate::{Ledger, StoreError, blob, ledger, schema};
+use crate::{Ledger, Result, StoreError, blob, ledger, schema};
 
 /// The first schema with a table of clocks.
 const VERSION_WITH_CLOCKS: i64 = 2;
@@ -20,14 +20,14 @@ const VERSION_WITH_CLOCKS: i64 = 2;
 const TREE_BYTES_A_BYTE: usize = 16;
 
 /// Every campaign by its number, without intervals, flows and readings.
-pub(crate) fn outlines(ledger: &Ledger) -> Result<BTreeMap<i64, Campaign>, StoreError> {
+pub(crate) fn outlines(ledger: &Ledger) -> Result<BTreeMap<i64, Campaign>> {
     let keys = ledger
         .rows("SELECT key FROM campaign ORDER BY key", params![], |row| row.get::<_, i64>(0))?;
     keys.into_iter().map(|key| ledger.outline(key).map(|(campaign, _)| (key, campaign))).collect()
 }
 
 /// The whole record of campaign `key`.
-pub(crate) fn load(ledger: &Ledger, key: i64) -> Result<Campaign, StoreError> {
+pub(crate) fn load(ledger: &Ledger, key: i64) -> Result<Campaign> {
     let (mut campaign, index_of) = ledger.outline(key)?;
     ledger.load_intervals(key, &mut campaign, &index_of)?;
     ledger.load_flows(key, &mut campaign, &index_of)?;
@@ -36,7 +36,7 @@ pub(crate) fn load(ledger: &Ledger, key: i64) -> Result<Campaign, StoreError> {
 }
 
 /// Brings the file to today's schema, all or nothing.
-pub(crate) fn migrate(ledger: &mut Ledger, holder: &Holder) -> Result<(), StoreError> {
+pub(crate) fn migrate(ledger: &mut Ledger, holder: &Holder) -> Result<()> {
     let path = ledger.path.clone();
     let fail = |error| StoreError::sqlite("bring up to date ledger", &path, error);
     let mut campaigns = Vec::new();
@@ -74,7 +74,7 @@ fn rewrite(
 impl Ledger {
     /// The campaign `key` without intervals, flows and readings, and where each trial's row stands
     /// in it.
-    fn outline(&self, key: i64) -> Result<(Campaign, HashMap<i64, usize>), StoreError> {
+    fn outline(&self, key: i64) -> Result<(Campaign, HashMap<i64, usize>)> {
         let sql = "SELECT id, header, ended FROM campaign WHERE key = ?1";
         let read =
             |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get(2)?));
@@ -104,11 +104,7 @@ impl Ledger {
     }
 
     /// Reads the trials and their incidents; returns where each trial's row stands in the campaign.
-    fn load_trials(
-        &self,
-        key: i64,
-        campaign: &mut Campaign,
-    ) -> Result<HashMap<i64, usize>, StoreError> {
+    fn load_trials(&self, key: i64, campaign: &mut Campaign) -> Result<HashMap<i64, usize>> {
         let sql = "SELECT key, number, spec, started, skew_ns, uncertainty_ns, outcome
             FROM trial WHERE campaign = ?1 ORDER BY position";
         let rows = self.rows(sql, params![key], |row| {
@@ -169,7 +165,7 @@ impl Ledger {
         key: i64,
         campaign: &mut Campaign,
         index_of: &HashMap<i64, usize>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql = "SELECT chunk.trial, job, side, intervals FROM chunk JOIN trial ON trial.key = \
             chunk.trial
             WHERE campaign = ?1 ORDER BY chunk.key";
@@ -184,7 +180,7 @@ impl Ledger {
         key: i64,
         campaign: &mut Campaign,
         index_of: &HashMap<i64, usize>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql =
             "SELECT flow.trial, job, side, reports FROM flow JOIN trial ON trial.key = flow.trial
             WHERE campaign = ?1 ORDER BY flow.key";
@@ -199,7 +195,7 @@ impl Ledger {
         key: i64,
         campaign: &mut Campaign,
         index_of: &HashMap<i64, usize>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql =
             "SELECT sample.trial, host, block FROM sample JOIN trial ON trial.key = sample.trial
             WHERE campaign = ?1 ORDER BY sample.key";
@@ -230,7 +226,7 @@ impl Ledger {
         index_of: &HashMap<i64, usize>,
         campaign: &mut Campaign,
         take: impl Fn(&mut JobRecord, &[u8]) -> Result<(), blob::BlobError>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.visit(sql, params![key], |row| {
             let (trial, job, side): (i64, u32, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
             let Some(record) = index_of.get(&trial).map(|&index| &mut campaign.trials[index])
@@ -267,7 +263,7 @@ impl Ledger {
         sql: &str,
         parameters: &[&dyn rusqlite::ToSql],
         read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, StoreError> {
+    ) -> Result<Vec<T>> {
         let mut rows = Vec::new();
         self.visit(sql, parameters, |row| {
             rows.push(read(row)?);
@@ -282,8 +278,8 @@ impl Ledger {
         &self,
         sql: &str,
         parameters: &[&dyn rusqlite::ToSql],
-        mut visit: impl FnMut(&Row<'_>) -> rusqlite::Result<Result<(), StoreError>>,
-    ) -> Result<(), StoreError> {
+        mut visit: impl FnMut(&Row<'_>) -> rusqlite::Result<Result<()>>,
+    ) -> Result<()> {
         let fail = |error| StoreError::sqlite("read ledger", &self.path, error);
         let mut statement = self.connection.prepare_cached(sql).map_err(fail)?;
         let mut rows = statement.query(parameters).map_err(fail)?;
@@ -293,11 +289,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn parse<T: DeserializeOwned>(
-        &self,
-        text: &str,
-        what: impl Fn() -> String,
-    ) -> Result<T, StoreError> {
+    fn parse<T: DeserializeOwned>(&self, text: &str, what: impl Fn() -> String) -> Result<T> {
         self.parse_lines(text, Lines::One, what)
     }
 
@@ -307,7 +299,7 @@ impl Ledger {
         text: &str,
         lines: Lines,
         what: impl Fn() -> String,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let text = &*printable_json(text.as_bytes(), lines);
         let taken = self.budget.take(text.len(), TREE_BYTES_A_BYTE);
         taken.map_err(|cause| StoreError::blob(&self.path, what(), &cause))?;

@@ -66,7 +66,7 @@ mod schema;
 mod seal;
 
 pub use blob::BlobError;
-pub use error::StoreError;
+pub use error::{Result, StoreError};
 pub use health::{Health, Salvaged, examine, salvage};
 pub use ledger::{Ledger, Which};
 pub use load::{CampaignSummary, Loaded};

@@ -13,7 +13,7 @@ use crate::blob::{BlobError, KnownSeries};
 use crate::budget::Budget;
 use crate::chain::{self, Label, Link};
 use crate::seal::Seal;
-use crate::{Ledger, StoreError, Which, codec, legacy, schema};
+use crate::{Ledger, Result, StoreError, Which, codec, legacy, schema};
 
 /// A campaign as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn campaigns(&self) -> Result<Vec<CampaignSummary>, StoreError> {
+    pub fn campaigns(&self) -> Result<Vec<CampaignSummary>> {
         let mut summaries: Vec<_> = self.outlines()?.into_iter().map(summary).collect();
         summaries.sort_by_key(|(started, number, _)| (*started, *number));
         Ok(summaries.into_iter().map(|(_, _, summary)| summary).collect())
@@ -71,7 +71,7 @@ impl Ledger {
     /// # Errors
     /// If there is no such campaign, the file cannot be read, or what a campaign cannot do without
     /// is damaged.
-    pub fn load(&self, which: Which<'_>) -> Result<Campaign, StoreError> {
+    pub fn load(&self, which: Which<'_>) -> Result<Campaign> {
         self.load_with_damage(which).map(|loaded| loaded.campaign)
     }
 
@@ -79,7 +79,7 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::load`].
-    pub fn load_with_damage(&self, which: Which<'_>) -> Result<Loaded, StoreError> {
+    pub fn load_with_damage(&self, which: Which<'_>) -> Result<Loaded> {
         // One transaction, so that a campaign being recorded is seen at one instant.
         let snapshot = self
             .connection
@@ -118,14 +118,11 @@ impl Ledger {
     }
 
     /// Every campaign by its number, without intervals, flows and readings.
-    pub(crate) fn outlines(&self) -> Result<BTreeMap<i64, Campaign>, StoreError> {
+    pub(crate) fn outlines(&self) -> Result<BTreeMap<i64, Campaign>> {
         self.read_outlines(Depth::Outline).map(|(outlines, _)| outlines)
     }
 
-    fn read_outlines(
-        &self,
-        depth: Depth,
-    ) -> Result<(BTreeMap<i64, Campaign>, Vec<String>), StoreError> {
+    fn read_outlines(&self, depth: Depth) -> Result<(BTreeMap<i64, Campaign>, Vec<String>)> {
         self.refill();
         if self.version < schema::VERSION {
             return legacy::outlines(self).map(|outlines| (outlines, Vec::new()));
@@ -136,7 +133,7 @@ impl Ledger {
         Ok((campaigns.collect(), fold.damage.into_iter().map(|(_, message)| message).collect()))
     }
 
-    pub(crate) fn fold(&self, depth: Depth) -> Result<Fold<'_>, StoreError> {
+    pub(crate) fn fold(&self, depth: Depth) -> Result<Fold<'_>> {
         let mut fold = Fold::new(self, depth);
         let walked = chain::walk(&self.connection, self.pace, |link| fold.visit(link));
         walked.map_err(|error| StoreError::sqlite("read ledger", &self.path, error))??;
@@ -218,7 +215,7 @@ impl<'a> Fold<'a> {
         }
     }
 
-    fn visit(&mut self, link: Link<'_>) -> Result<(), StoreError> {
+    fn visit(&mut self, link: Link<'_>) -> Result<()> {
         if let Link::Whole(label, body) = link {
             return self.take(label, body);
         }
@@ -269,7 +266,7 @@ impl<'a> Fold<'a> {
         self.damage.push((None, message));
     }
 
-    fn take(&mut self, label: Label, body: &[u8]) -> Result<(), StoreError> {
+    fn take(&mut self, label: Label, body: &[u8]) -> Result<()> {
         self.n_records += 1;
         if std::mem::take(&mut self.unsettled)
             && let Some(trial) = label.trial
@@ -296,7 +293,7 @@ impl<'a> Fold<'a> {
     }
 
     /// Takes in the records that wait: they are decoded on all CPUs and applied in their order.
-    fn settle(&mut self) -> Result<(), StoreError> {
+    fn settle(&mut self) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         let decoded = decode(&waiting, &self.ledger.budget, &mut self.known);

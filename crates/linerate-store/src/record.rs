@@ -10,7 +10,7 @@ use rusqlite::Transaction;
 
 use crate::chain::Head;
 use crate::ledger::{append, write_as};
-use crate::{Ledger, StoreError, blob, codec};
+use crate::{Ledger, Result, StoreError, blob, codec};
 
 /// Queued events that make `record` flush by itself, should nobody call `flush`: bounds memory.
 const MAX_PENDING: usize = 4096;
@@ -27,7 +27,7 @@ impl Recorder for Ledger {
 
 impl Ledger {
     /// Queues an event.
-    pub(crate) fn take(&mut self, event: &Event) -> Result<(), StoreError> {
+    pub(crate) fn take(&mut self, event: &Event) -> Result<()> {
         // Checked before queuing: an error at the flush would name no event.
         self.admit(event)?;
         self.pending.push(event.clone());
@@ -35,7 +35,7 @@ impl Ledger {
     }
 
     /// Refuses an event that belongs to no campaign, trial or job: it would be lost silently.
-    fn admit(&mut self, event: &Event) -> Result<(), StoreError> {
+    fn admit(&mut self, event: &Event) -> Result<()> {
         let misplaced =
             |what: String, cause| StoreError::Misplaced { path: self.path.clone(), what, cause };
         let (trial, job) = match event {
@@ -97,7 +97,7 @@ impl Ledger {
     }
 
     /// Finds the campaign if it is resumed, or gives it a number.
-    fn begin(&mut self, header: &linerate_model::CampaignHeader) -> Result<(), StoreError> {
+    fn begin(&mut self, header: &linerate_model::CampaignHeader) -> Result<()> {
         // The file decides: it may hold campaigns of earlier processes.
         let known = self.outlines()?;
         let found = known.iter().find(|(_, campaign)| campaign.header.id == header.id);
@@ -109,7 +109,7 @@ impl Ledger {
         Ok(())
     }
 
-    pub(crate) fn write_pending(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn write_pending(&mut self) -> Result<()> {
         let (Some(campaign), false) = (self.campaign, self.pending.is_empty()) else {
             return Ok(());
         };

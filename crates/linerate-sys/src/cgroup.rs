@@ -9,7 +9,7 @@ use std::io::{Error, ErrorKind};
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 
-use crate::SysError;
+use crate::{Result, SysError};
 
 const MOUNT: &str = "/sys/fs/cgroup";
 const MEMBERSHIP: &str = "/proc/self/cgroup";
@@ -111,7 +111,7 @@ fn mounts() -> [String; 2] {
 ///
 /// # Errors
 /// If the group has no quota: it has no CPU controller, or it is the root group.
-pub fn place() -> Result<String, SysError> {
+pub fn place() -> Result<String> {
     let membership = std::fs::read_to_string(MEMBERSHIP).unwrap_or_default();
     let places = folders(&membership)
         .into_iter()
@@ -130,7 +130,7 @@ pub fn place() -> Result<String, SysError> {
 ///
 /// # Errors
 /// If there is no such file.
-pub fn read(place: &str) -> Result<String, SysError> {
+pub fn read(place: &str) -> Result<String> {
     let quota = field(place, 0)?;
     Ok(if quota == UNLIMITED_BEFORE { UNLIMITED.to_owned() } else { quota })
 }
@@ -139,7 +139,7 @@ pub fn read(place: &str) -> Result<String, SysError> {
 ///
 /// # Errors
 /// If the period cannot be read.
-pub fn period_us(place: &str) -> Result<u64, SysError> {
+pub fn period_us(place: &str) -> Result<u64> {
     let (folder, file) = place.rsplit_once('/').unwrap_or(("", place));
     let told = match VERSIONS.iter().find(|(quota, _)| *quota == file) {
         Some((quota, period)) if quota != period => field(&format!("{folder}/{period}"), 0)?,
@@ -155,7 +155,7 @@ pub fn period_us(place: &str) -> Result<u64, SysError> {
 /// If the file cannot be written (needs root and a mount that is not read-only), or if the kernel
 /// sets another value: it grants at least a millisecond, and version 1 grants no larger share than
 /// the parent group has.
-pub fn write(place: &str, quota: &str) -> Result<(), SysError> {
+pub fn write(place: &str, quota: &str) -> Result<()> {
     let wrap = |cause| SysError::new("set CPU quota", format!("{place} to {quota}"), cause);
     let before = quota == UNLIMITED && !place.ends_with(VERSIONS[0].0);
     let spelled = if before { UNLIMITED_BEFORE } else { quota };
@@ -168,7 +168,7 @@ pub fn write(place: &str, quota: &str) -> Result<(), SysError> {
 }
 
 /// Returns one field of the file at `place`.
-fn field(place: &str, number: usize) -> Result<String, SysError> {
+fn field(place: &str, number: usize) -> Result<String> {
     let wrap = |cause| SysError::new("read CPU quota", place, cause);
     let text = path(place).and_then(std::fs::read_to_string).map_err(wrap)?;
     let field = text.split_whitespace().nth(number).map(str::to_owned);

@@ -12,8 +12,8 @@ use std::path::Path;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::SysError;
 use crate::privilege::or_helper;
+use crate::{Result, SysError};
 
 mod awake;
 #[allow(unsafe_code)]
@@ -71,7 +71,7 @@ impl RunQueueWait {
     /// # Errors
     /// If there is no `/proc`, or the kernel does not account waits. It needs `CONFIG_SCHED_INFO`,
     /// and `delayacct` on its command line if `CONFIG_SCHEDSTATS` is off.
-    pub fn of_this_thread() -> Result<Self, SysError> {
+    pub fn of_this_thread() -> Result<Self> {
         const PATH: &str = "/proc/thread-self/schedstat";
         let schedstat = File::open(PATH).map_err(|cause| SysError::new("open", PATH, cause))?;
         let wait = Self { schedstat };
@@ -106,7 +106,7 @@ impl RunQueueWait {
 /// assert!(!cpus.is_empty(), "this thread runs on at least one CPU");
 /// # Ok::<(), linerate_sys::SysError>(())
 /// ```
-pub fn allowed() -> Result<Vec<usize>, SysError> {
+pub fn allowed() -> Result<Vec<usize>> {
     let set = sched_getaffinity(None)
         .map_err(|cause| SysError::new("read affinity of", "this thread", cause))?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
@@ -116,7 +116,7 @@ pub fn allowed() -> Result<Vec<usize>, SysError> {
 ///
 /// # Errors
 /// If the CPU does not exist, is offline, or lies outside this process's cpuset.
-pub fn pin(cpu: usize) -> Result<(), SysError> {
+pub fn pin(cpu: usize) -> Result<()> {
     let object = || format!("cpu {cpu}");
     if cpu >= CpuSet::MAX_CPU {
         return Err(SysError::new(
@@ -137,7 +137,7 @@ pub fn pin(cpu: usize) -> Result<(), SysError> {
 ///
 /// # Errors
 /// If the kernel refuses (needs `CAP_SYS_NICE`).
-pub fn run_first() -> Result<(), SysError> {
+pub fn run_first() -> Result<()> {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     or_helper(raw::set_first_in_first_out(thread, 1), |helper| helper.run_first(thread))
         .map_err(|cause| SysError::new("give a real-time priority to", "this thread", cause))

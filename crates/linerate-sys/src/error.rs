@@ -2,6 +2,9 @@
 
 use std::io;
 
+/// Result of a system call.
+pub type Result<T, E = SysError> = std::result::Result<T, E>;
+
 /// A system call that failed: operation, object, cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation} {object}: {cause}")]

@@ -10,7 +10,7 @@
 use std::io;
 use std::net::UdpSocket;
 
-use crate::SysError;
+use crate::{Result, SysError};
 
 #[allow(unsafe_code)]
 mod raw;
@@ -217,7 +217,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// If neither an IPv4 nor an IPv6 socket can be opened.
-    pub fn open() -> Result<Self, SysError> {
+    pub fn open() -> Result<Self> {
         let socket = UdpSocket::bind("0.0.0.0:0").or_else(|_| UdpSocket::bind("[::]:0"));
         let socket = socket.map_err(|cause| SysError::new("open", "ethtool socket", cause))?;
         Ok(Self { socket })
@@ -228,7 +228,7 @@ impl Ethtool {
     /// # Errors
     /// As every call of this type: `ENODEV` if the device does not exist, `EOPNOTSUPP` if its
     /// driver does not support the request.
-    pub fn driver(&self, device: &str) -> Result<Driver, SysError> {
+    pub fn driver(&self, device: &str) -> Result<Driver> {
         /// `struct ethtool_drvinfo`: command, five strings of 32 bytes, 12 reserved, five words.
         const SIZE: usize = 196;
         let answer = self.ask(device, "read the driver of", SIZE, &[GET_DRIVER])?;
@@ -242,7 +242,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
-    pub fn link_settings(&self, device: &str) -> Result<LinkSettings, SysError> {
+    pub fn link_settings(&self, device: &str) -> Result<LinkSettings> {
         const HEAD_WORDS: usize = 12;
         const UNKNOWN_DUPLEX: u8 = 0xff;
         let operation = "read the link settings of";
@@ -268,7 +268,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
-    pub fn rings(&self, device: &str) -> Result<Rings, SysError> {
+    pub fn rings(&self, device: &str) -> Result<Rings> {
         let answer = self.ask(device, "read the ring sizes of", RINGS_SIZE, &[GET_RINGS])?;
         Ok(Rings { rx: (answer.word(5), answer.word(1)), tx: (answer.word(8), answer.word(4)) })
     }
@@ -277,7 +277,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
-    pub fn channels(&self, device: &str) -> Result<Channels, SysError> {
+    pub fn channels(&self, device: &str) -> Result<Channels> {
         let answer = self.ask(device, "read the channels of", 36, &[GET_CHANNELS])?;
         Ok(Channels {
             rx: (answer.word(5), answer.word(1)),
@@ -290,7 +290,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
-    pub fn coalescing(&self, device: &str) -> Result<Coalescing, SysError> {
+    pub fn coalescing(&self, device: &str) -> Result<Coalescing> {
         let answer = self.ask(device, "read the coalescing of", COALESCE_SIZE, &[GET_COALESCE])?;
         Ok(Coalescing {
             rx_usecs: answer.word(1),
@@ -306,7 +306,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
-    pub fn pause(&self, device: &str) -> Result<Pause, SysError> {
+    pub fn pause(&self, device: &str) -> Result<Pause> {
         let answer = self.ask(device, "read the pause parameters of", 16, &[GET_PAUSE])?;
         let flag = |idx| answer.word(idx) != 0;
         Ok(Pause { autonegotiation: flag(1), rx: flag(2), tx: flag(3) })
@@ -316,7 +316,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
-    pub fn rss(&self, device: &str) -> Result<Rss, SysError> {
+    pub fn rss(&self, device: &str) -> Result<Rss> {
         // For sizes of zero the kernel returns only the sizes.
         let answer = self.ask(device, "read the receive side scaling of", 24, &[GET_RSS])?;
         Ok(Rss { indirection_size: answer.word(2), key_bytes: answer.word(3) })
@@ -326,7 +326,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
-    pub fn rss_spread(&self, device: &str) -> Result<RssSpread, SysError> {
+    pub fn rss_spread(&self, device: &str) -> Result<RssSpread> {
         /// `struct ethtool_rxfh`: command, context, both sizes, function and flags, one reserved
         /// word.
         const HEAD_WORDS: usize = 6;
@@ -348,7 +348,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
-    pub fn features(&self, device: &str) -> Result<Vec<(String, bool)>, SysError> {
+    pub fn features(&self, device: &str) -> Result<Vec<(String, bool)>> {
         const BITS: usize = 32;
         const BLOCK_WORDS: usize = 4;
         const HEAD_WORDS: usize = 2;
@@ -368,7 +368,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
-    pub fn offload(&self, device: &str, offload: Offload) -> Result<bool, SysError> {
+    pub fn offload(&self, device: &str, offload: Offload) -> Result<bool> {
         let (get, _) = offload.commands();
         Ok(self.ask(device, "read an offload of", VALUE_SIZE, &[get, 0])?.word(1) != 0)
     }
@@ -377,12 +377,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`]; `EPERM` without CAP_NET_ADMIN.
-    pub(crate) fn set_offload(
-        &self,
-        device: &str,
-        offload: Offload,
-        on: bool,
-    ) -> Result<(), SysError> {
+    pub(crate) fn set_offload(&self, device: &str, offload: Offload, on: bool) -> Result<()> {
         let (_, set) = offload.commands();
         self.ask(device, "switch an offload of", VALUE_SIZE, &[set, u32::from(on)]).map(drop)
     }
@@ -391,7 +386,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
-    pub(crate) fn tunable(&self, device: &str, tunable: Tunable) -> Result<u32, SysError> {
+    pub(crate) fn tunable(&self, device: &str, tunable: Tunable) -> Result<u32> {
         let (get, _, size, word) = tunable.place();
         Ok(self.ask(device, "read a setting of the driver of", size, &[get])?.word(word))
     }
@@ -401,12 +396,7 @@ impl Ethtool {
     /// # Errors
     /// As [`Ethtool::driver`]; `EPERM` without CAP_NET_ADMIN, `EINVAL` if the driver refuses the
     /// value.
-    pub(crate) fn set_tunable(
-        &self,
-        device: &str,
-        tunable: Tunable,
-        value: u32,
-    ) -> Result<(), SysError> {
+    pub(crate) fn set_tunable(&self, device: &str, tunable: Tunable, value: u32) -> Result<()> {
         let (get, set, size, word) = tunable.place();
         let present = self.ask(device, "read a setting of the driver of", size, &[get])?;
         let mut wanted: Vec<u32> = (0..size / 4).map(|idx| present.word(idx)).collect();
@@ -420,7 +410,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
-    pub fn statistics(&self, device: &str) -> Result<Statistics, SysError> {
+    pub fn statistics(&self, device: &str) -> Result<Statistics> {
         let names = self.strings(device, StringSet::Statistics)?;
         let socket = self
             .socket
@@ -432,7 +422,7 @@ impl Ethtool {
         Ok(Statistics { socket, device: device.to_owned(), names, buffer })
     }
 
-    fn strings(&self, device: &str, set: StringSet) -> Result<Vec<String>, SysError> {
+    fn strings(&self, device: &str, set: StringSet) -> Result<Vec<String>> {
         let operation = "read the names of";
         const HEAD: usize = 12;
         // The request's mask of sets has 64 bits. The mask in the answer shows if the driver has
@@ -463,7 +453,7 @@ impl Ethtool {
         operation: &'static str,
         size: usize,
         request: &[u32],
-    ) -> Result<raw::Buffer, SysError> {
+    ) -> Result<raw::Buffer> {
         let wrap = |cause: io::Error| SysError::new(operation, device, cause);
         let mut buffer = raw::Buffer::new(size.max(size_of_val(request))).map_err(wrap)?;
         for (word_idx, &word) in request.iter().enumerate() {
@@ -497,7 +487,7 @@ impl Statistics {
     ///
     /// # Errors
     /// If the device is gone, or the driver has changed its set of statistics.
-    pub fn read(&mut self) -> Result<impl Iterator<Item = u64> + '_, SysError> {
+    pub fn read(&mut self) -> Result<impl Iterator<Item = u64> + '_> {
         let count = self.names.len();
         self.buffer.set_word(0, GET_STATS);
         self.buffer.set_word(1, count as u32);

@@ -12,8 +12,8 @@ use std::os::fd::AsFd;
 use rustix::fs::Advice;
 use rustix::pipe::SpliceFlags;
 
-use crate::SysError;
 use crate::pipe::{PIPE_BYTES, Pipe};
+use crate::{Result, SysError};
 
 /// Bytes per read while a pipe is emptied.
 const WASTE_BYTES: usize = 4096;
@@ -22,7 +22,7 @@ const WASTE_BYTES: usize = 4096;
 ///
 /// # Errors
 /// If there is not enough memory.
-pub fn in_memory(contents: &[u8]) -> Result<File, SysError> {
+pub fn in_memory(contents: &[u8]) -> Result<File> {
     let error = |cause: io::Error| {
         SysError::new("create", format!("a memory file of {} bytes", contents.len()), cause)
     };
@@ -55,7 +55,7 @@ impl MemoryFile {
     ///
     /// # Errors
     /// If there is not enough memory.
-    pub fn new(contents: &[u8]) -> Result<Self, SysError> {
+    pub fn new(contents: &[u8]) -> Result<Self> {
         Ok(Self { file: in_memory(contents)?, bytes: contents.len() })
     }
 
@@ -74,7 +74,7 @@ impl MemoryFile {
 ///
 /// # Errors
 /// If the file has no page cache.
-pub fn forget(file: &File, offset: u64, bytes: u64) -> Result<(), SysError> {
+pub fn forget(file: &File, offset: u64, bytes: u64) -> Result<()> {
     let forgotten =
         rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
     forgotten.map_err(|cause| {
@@ -96,7 +96,7 @@ impl Splice {
     ///
     /// # Errors
     /// If no pipe can be created.
-    pub fn new() -> Result<Self, SysError> {
+    pub fn new() -> Result<Self> {
         Ok(Self { pipe: Pipe::new()?, held: 0 })
     }
 

@@ -48,4 +48,4 @@ pub mod zerocopy;
 
 mod error;
 
-pub use error::SysError;
+pub use error::{Result, SysError};

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 
-use crate::SysError;
+use crate::{Result, SysError};
 
 /// The object behind a loop device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ mod raw {
 ///
 /// # Errors
 /// If `device` is not a loop device.
-pub fn backing(device: &File) -> Result<Option<Backing>, SysError> {
+pub fn backing(device: &File) -> Result<Option<Backing>> {
     match raw::status(device) {
         Ok(status) if status.rdevice != 0 => Ok(Some(Backing::Device(status.rdevice))),
         Ok(status) => Ok(Some(Backing::File { device: status.device, inode: status.inode })),

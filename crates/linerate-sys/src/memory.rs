@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::SysError;
+use crate::{Result, SysError};
 
 #[allow(unsafe_code)]
 mod raw;
@@ -20,7 +20,7 @@ impl Region {
     ///
     /// # Errors
     /// If not enough memory is available.
-    pub fn new(bytes: usize) -> Result<Self, SysError> {
+    pub fn new(bytes: usize) -> Result<Self> {
         let mapping = raw::Mapping::anonymous(bytes.max(1))
             .map_err(|cause| SysError::new("map", format!("{bytes} bytes of memory"), cause))?;
         let mut region = Self { mapping };

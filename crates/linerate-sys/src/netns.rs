@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::SysError;
+use crate::{Result, SysError};
 
 /// Folder in which `ip netns` keeps its namespaces.
 const NAMED: &str = "/run/netns";
@@ -27,7 +27,7 @@ pub const STANDING_MARKS: &str = "/run/linerate/standing";
 ///
 /// # Panics
 /// If `work` panics.
-pub fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Result<T, SysError> {
+pub fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Result<T> {
     let file = File::open(Path::new(NAMED).join(name))
         .map_err(|e| SysError::new("open network namespace", name, e))?;
     std::thread::scope(|scope| {
@@ -80,7 +80,7 @@ mod raw {
 ///
 /// # Errors
 /// If a privilege is missing (needs CAP_SYS_ADMIN).
-pub fn keep_names_private() -> Result<(), SysError> {
+pub fn keep_names_private() -> Result<()> {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
     const AT: &CStr = c"/run/netns";
     if IS_DONE.swap(true, Ordering::Relaxed) {
@@ -123,7 +123,7 @@ pub fn is_kept(name: &str) -> bool {
 ///
 /// # Errors
 /// If `/proc` is not mounted.
-pub fn inode() -> Result<u64, SysError> {
+pub fn inode() -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
     /// Namespace of the calling thread.
     const OWN: &str = "/proc/thread-self/ns/net";

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::privilege::or_helper;
-use crate::{SysError, clock};
+use crate::{Result, SysError, clock};
 
 mod block;
 mod filter;
@@ -216,7 +216,7 @@ impl PacketSocket {
     ///
     /// # Errors
     /// If the interface does not exist, or CAP_NET_RAW is missing.
-    pub fn open(device: &str) -> Result<Self, SysError> {
+    pub fn open(device: &str) -> Result<Self> {
         Self::open_for(device, EVERY_TYPE)
     }
 
@@ -224,7 +224,7 @@ impl PacketSocket {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_for(device: &str, ethertype: u16) -> Result<Self, SysError> {
+    pub fn open_for(device: &str, ethertype: u16) -> Result<Self> {
         let failed = |cause: io::Error| SysError::new("open packet socket on", device, cause);
         let ifindex = index_of(device).map_err(failed)?;
         let fd = open_unbound(device, ethertype).map_err(failed)?;
@@ -243,7 +243,7 @@ impl PacketSocket {
     ///
     /// # Errors
     /// If the interface went away.
-    pub fn receive_stamped(&self, buffer: &mut [u8]) -> Result<Option<(usize, u64)>, SysError> {
+    pub fn receive_stamped(&self, buffer: &mut [u8]) -> Result<Option<(usize, u64)>> {
         use std::io::ErrorKind::{Interrupted, NetworkDown, WouldBlock};
         let room = buffer.len().saturating_sub(TAG_LENGTH);
         let (mut length, arrival) = match raw::receive_noted(&self.fd, &mut buffer[..room]) {
@@ -271,7 +271,7 @@ impl PacketSocket {
     ///
     /// # Errors
     /// If the interface went away.
-    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, SysError> {
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
         match rustix::net::recv(&self.fd, buffer, rustix::net::RecvFlags::empty()) {
             Ok((length, _)) => Ok(Some(length)),
             Err(
@@ -285,7 +285,7 @@ impl PacketSocket {
     ///
     /// # Errors
     /// If the interface went away.
-    pub fn send(&self, frame: &[u8]) -> Result<bool, SysError> {
+    pub fn send(&self, frame: &[u8]) -> Result<bool> {
         match rustix::net::send(&self.fd, frame, rustix::net::SendFlags::empty()) {
             Ok(_) => Ok(true),
             Err(
@@ -302,7 +302,7 @@ impl PacketSocket {
     ///
     /// # Errors
     /// If the socket is broken.
-    pub fn drops(&self) -> Result<u32, SysError> {
+    pub fn drops(&self) -> Result<u32> {
         raw::drops(&self.fd)
             .map_err(|cause| SysError::new("read packet statistics of", &*self.device, cause))
     }
@@ -312,7 +312,7 @@ impl PacketSocket {
 ///
 /// # Errors
 /// If the interface does not exist.
-pub fn interface_index(device: &str) -> Result<u32, SysError> {
+pub fn interface_index(device: &str) -> Result<u32> {
     index_of(device).map_err(|cause| SysError::new("look up interface", device, cause))
 }
 
@@ -320,7 +320,7 @@ pub fn interface_index(device: &str) -> Result<u32, SysError> {
 ///
 /// # Errors
 /// If there is no such interface.
-pub fn interface_name(index: u32) -> Result<String, SysError> {
+pub fn interface_name(index: u32) -> Result<String> {
     let named =
         any_socket().and_then(|any| Ok(rustix::net::netdevice::index_to_name(&any, index)?));
     named.map_err(|cause| SysError::new("look up interface number", index.to_string(), cause))
@@ -345,7 +345,7 @@ impl AsFd for PacketSocket {
 ///
 /// # Errors
 /// If the kernel refuses to wait.
-pub fn wait<const N: usize>(sockets: [&PacketSocket; N], timeout_ns: u64) -> Result<(), SysError> {
+pub fn wait<const N: usize>(sockets: [&PacketSocket; N], timeout_ns: u64) -> Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = sockets.map(|socket| PollFd::new(socket, PollFlags::IN));
     let timeout = Timespec {

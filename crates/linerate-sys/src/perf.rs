@@ -14,8 +14,8 @@ use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::SysError;
 use crate::privilege::or_helper;
+use crate::{Result, SysError};
 
 /// Largest number of counters in one group.
 pub const MAX_COUNTERS: usize = 8;
@@ -114,7 +114,7 @@ impl PerfGroup {
     /// `ENOENT` or `EOPNOTSUPP` if the counter does not exist (a virtual machine without PMU).
     /// `EACCES` or `EPERM` if `kernel.perf_event_paranoid` forbids it. `EINVAL` if the PMU cannot
     /// run the whole group at once, or if `counters` is empty or longer than [`MAX_COUNTERS`].
-    pub fn open(target: Target, counters: &[Counter]) -> Result<Self, SysError> {
+    pub fn open(target: Target, counters: &[Counter]) -> Result<Self> {
         let object = || object(target, counters);
         if counters.is_empty() || counters.len() > MAX_COUNTERS {
             return Err(SysError::new("open perf events", object(), rustix::io::Errno::INVAL));
@@ -145,7 +145,7 @@ impl PerfGroup {
     ///
     /// # Panics
     /// If `values` is shorter than the group.
-    pub fn read(&mut self, values: &mut [f64]) -> Result<f64, SysError> {
+    pub fn read(&mut self, values: &mut [f64]) -> Result<f64> {
         let n_counters = self.descriptors.len();
         let mut words = [0_u64; WORDS];
         let mut bytes = [0_u8; WORDS * 8];

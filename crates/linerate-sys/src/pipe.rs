@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
-use crate::SysError;
+use crate::{Result, SysError};
 
 /// Requested pipe size: the default limit for unprivileged processes (`fs.pipe-max-size`).
 pub(crate) const PIPE_BYTES: usize = 1 << 20;
@@ -30,7 +30,7 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    pub(crate) fn new() -> Result<Self, SysError> {
+    pub(crate) fn new() -> Result<Self> {
         let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|cause| SysError::new("create", "a pipe", cause))?;
         // A smaller pipe only means more calls.
@@ -44,7 +44,7 @@ impl Splicer {
     ///
     /// # Errors
     /// If no pipe can be created.
-    pub fn new(payload: &[u8]) -> Result<Self, SysError> {
+    pub fn new(payload: &[u8]) -> Result<Self> {
         let (source, outgoing) = (Pipe::new()?, Pipe::new()?);
         let error = |cause| SysError::new("fill", "a pipe", cause);
         let room = rustix::pipe::fcntl_getpipe_size(&source.writer).map_err(error)?;

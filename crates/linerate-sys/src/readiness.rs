@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
-use crate::SysError;
+use crate::{Result, SysError};
 
 /// Sockets that one call reports; the next call reports the rest.
 const EVENTS: usize = 64;
@@ -32,7 +32,7 @@ impl Readiness {
     ///
     /// # Errors
     /// If no descriptor is free.
-    pub fn new() -> Result<Self, SysError> {
+    pub fn new() -> Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|cause| SysError::new("create", "an epoll instance", cause))?;
         Ok(Self { epoll, tokens: [0; EVENTS] })
@@ -42,7 +42,7 @@ impl Readiness {
     ///
     /// # Errors
     /// If it is already in the set.
-    pub fn add(&self, socket: &impl AsFd, token: u64, interest: Interest) -> Result<(), SysError> {
+    pub fn add(&self, socket: &impl AsFd, token: u64, interest: Interest) -> Result<()> {
         epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), flags(interest))
             .map_err(|cause| SysError::new("wait for", format!("socket {token}"), cause))
     }
@@ -51,12 +51,7 @@ impl Readiness {
     ///
     /// # Errors
     /// If it is not in the set.
-    pub fn modify(
-        &self,
-        socket: &impl AsFd,
-        token: u64,
-        interest: Interest,
-    ) -> Result<(), SysError> {
+    pub fn modify(&self, socket: &impl AsFd, token: u64, interest: Interest) -> Result<()> {
         epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(token), flags(interest))
             .map_err(|cause| {
                 SysError::new("change the events of", format!("socket {token}"), cause)
@@ -67,7 +62,7 @@ impl Readiness {
     ///
     /// # Errors
     /// If it is not in the set.
-    pub fn remove(&self, socket: &impl AsFd) -> Result<(), SysError> {
+    pub fn remove(&self, socket: &impl AsFd) -> Result<()> {
         epoll::delete(&self.epoll, socket)
             .map_err(|cause| SysError::new("stop waiting for", "a socket", cause))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::SysError;
+use crate::{Result, SysError};
 
 /// Number of interrupts so far.
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
@@ -73,7 +73,7 @@ mod raw {
 ///
 /// # Errors
 /// If the kernel refuses the handlers.
-pub fn note_interrupts() -> Result<(), SysError> {
+pub fn note_interrupts() -> Result<()> {
     let always = [(libc::SIGINT, "SIGINT"), (libc::SIGTERM, "SIGTERM")];
     let unless_ignored = [(libc::SIGQUIT, "SIGQUIT"), (libc::SIGHUP, "SIGHUP")];
     let heeded = unless_ignored.into_iter().filter(|(signal, _)| !raw::is_ignored(*signal));

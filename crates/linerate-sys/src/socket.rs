@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use socket2::{Protocol, SockRef, Socket, Type};
 
-use crate::SysError;
 use crate::privilege::{SocketOption, or_helper};
+use crate::{Result, SysError};
 
 #[allow(unsafe_code)]
 pub(crate) mod raw;
@@ -32,7 +32,7 @@ pub struct Peer {
 ///
 /// # Errors
 /// If the descriptor is not a connected Unix socket.
-pub fn peer(socket: &impl AsFd) -> Result<Peer, SysError> {
+pub fn peer(socket: &impl AsFd) -> Result<Peer> {
     let [pid, user, _group] = raw::get::<[u32; 3]>(socket, libc::SOL_SOCKET, libc::SO_PEERCRED)
         .map_err(|cause| SysError::new("read SO_PEERCRED of", describe(socket), cause))?;
     Ok(Peer { pid: (pid > 0).then_some(pid), user })
@@ -53,7 +53,7 @@ pub enum Buffer {
 ///
 /// # Errors
 /// If the kernel refuses the option altogether; a smaller grant is not an error.
-pub fn set_buffer(socket: &impl AsFd, buffer: Buffer, bytes: usize) -> Result<usize, SysError> {
+pub fn set_buffer(socket: &impl AsFd, buffer: Buffer, bytes: usize) -> Result<usize> {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     let (force, plain, operation) = match buffer {
         Buffer::Send => (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, "set SO_SNDBUF of"),
@@ -86,7 +86,7 @@ const BOOKED: usize = 2;
 ///
 /// # Errors
 /// If the descriptor is no socket.
-pub fn renew_buffers(listener: &impl AsFd) -> Result<bool, SysError> {
+pub fn renew_buffers(listener: &impl AsFd) -> Result<bool> {
     let error = |cause| SysError::new("renew the buffers of", describe(listener), cause);
     let domain = SockRef::from(listener).domain().map_err(error)?;
     let fresh = Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).map_err(error)?;
@@ -156,7 +156,7 @@ pub fn is_internet(socket: &impl AsFd) -> bool {
 ///
 /// # Errors
 /// If the descriptor is not a socket.
-pub fn buffer(socket: &impl AsFd, buffer: Buffer) -> Result<usize, SysError> {
+pub fn buffer(socket: &impl AsFd, buffer: Buffer) -> Result<usize> {
     let (name, operation) = match buffer {
         Buffer::Send => (libc::SO_SNDBUF, "read SO_SNDBUF of"),
         Buffer::Receive => (libc::SO_RCVBUF, "read SO_RCVBUF of"),
@@ -172,7 +172,7 @@ pub fn buffer(socket: &impl AsFd, buffer: Buffer) -> Result<usize, SysError> {
 ///
 /// # Errors
 /// If the kernel does not have the option.
-pub fn held(socket: &impl AsFd) -> Result<usize, SysError> {
+pub fn held(socket: &impl AsFd) -> Result<usize> {
     // The option is an array of counts. The kernel writes as many as fit, so one word reads the
     // first.
     raw::get::<u32>(socket, libc::SOL_SOCKET, libc::SO_MEMINFO)
@@ -186,7 +186,7 @@ pub fn held(socket: &impl AsFd) -> Result<usize, SysError> {
 ///
 /// # Errors
 /// If the kernel refuses the traffic class.
-pub fn set_dscp(socket: &impl AsFd, dscp: u8) -> Result<u8, SysError> {
+pub fn set_dscp(socket: &impl AsFd, dscp: u8) -> Result<u8> {
     set_class(socket, libc::c_int::from(dscp) << DSCP_SHIFT)?;
     self::dscp(socket)
 }
@@ -196,12 +196,12 @@ pub fn set_dscp(socket: &impl AsFd, dscp: u8) -> Result<u8, SysError> {
 ///
 /// # Errors
 /// If the kernel refuses the traffic class.
-pub fn set_ecn(socket: &impl AsFd, field: u8) -> Result<(), SysError> {
+pub fn set_ecn(socket: &impl AsFd, field: u8) -> Result<()> {
     let class = libc::c_int::from(dscp(socket)?) << DSCP_SHIFT;
     set_class(socket, class | libc::c_int::from(field & ECN_MASK))
 }
 
-fn set_class(socket: &impl AsFd, class: libc::c_int) -> Result<(), SysError> {
+fn set_class(socket: &impl AsFd, class: libc::c_int) -> Result<()> {
     let (level, name) = match is_ipv6(socket)? {
         true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
         false => (libc::IPPROTO_IP, libc::IP_TOS),
@@ -214,7 +214,7 @@ fn set_class(socket: &impl AsFd, class: libc::c_int) -> Result<(), SysError> {
 ///
 /// # Errors
 /// If the descriptor is not an IP socket.
-pub fn dscp(socket: &impl AsFd) -> Result<u8, SysError> {
+pub fn dscp(socket: &impl AsFd) -> Result<u8> {
     let (level, name) = if is_ipv6(socket)? {
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
     } else {
@@ -241,7 +241,7 @@ pub const ECT_1: u8 = 0b01;
 ///
 /// # Errors
 /// If the interface does not exist; on kernels before 5.7 also without `CAP_NET_RAW`.
-pub fn bind_device(socket: &impl AsFd, device: &str) -> Result<(), SysError> {
+pub fn bind_device(socket: &impl AsFd, device: &str) -> Result<()> {
     let socket = SockRef::from(socket);
     if matches!(socket.device(), Ok(Some(bound)) if bound == device.as_bytes()) {
         return Ok(());
@@ -261,7 +261,7 @@ pub fn bind_device(socket: &impl AsFd, device: &str) -> Result<(), SysError> {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn choose_port_late(socket: &impl AsFd) -> Result<(), SysError> {
+pub fn choose_port_late(socket: &impl AsFd) -> Result<()> {
     raw::set_int(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
         .map_err(|cause| SysError::new("set IP_BIND_ADDRESS_NO_PORT of", describe(socket), cause))
 }
@@ -271,7 +271,7 @@ pub fn choose_port_late(socket: &impl AsFd) -> Result<(), SysError> {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn set_pacing_rate(socket: &impl AsFd, bytes_per_second: u64) -> Result<u64, SysError> {
+pub fn set_pacing_rate(socket: &impl AsFd, bytes_per_second: u64) -> Result<u64> {
     let error = |cause| SysError::new("set SO_MAX_PACING_RATE of", describe(socket), cause);
     raw::set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_second)
         .map_err(error)?;
@@ -283,7 +283,7 @@ pub fn set_pacing_rate(socket: &impl AsFd, bytes_per_second: u64) -> Result<u64,
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn set_least_readable(socket: &impl AsFd, bytes: usize) -> Result<u32, SysError> {
+pub fn set_least_readable(socket: &impl AsFd, bytes: usize) -> Result<u32> {
     let error = |cause| SysError::new("set SO_RCVLOWAT of", "a socket", cause);
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     raw::set_int(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes).map_err(error)?;
@@ -291,7 +291,7 @@ pub fn set_least_readable(socket: &impl AsFd, bytes: usize) -> Result<u32, SysEr
     Ok(u32::try_from(granted).unwrap_or(0))
 }
 
-fn is_ipv6(socket: &impl AsFd) -> Result<bool, SysError> {
+fn is_ipv6(socket: &impl AsFd) -> Result<bool> {
     raw::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN)
         .map(|domain| domain == libc::AF_INET6)
         .map_err(|cause| SysError::new("read address family of", describe(socket), cause))

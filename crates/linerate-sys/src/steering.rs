@@ -13,8 +13,8 @@
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
 
-use crate::SysError;
 use crate::ethtool::{Ethtool, Offload, Tunable};
+use crate::{Result, SysError};
 
 /// Settings in sysfs and the prefix of the queues that have them; threaded NAPI belongs to the
 /// interface.
@@ -56,7 +56,7 @@ fn offload(place: &str) -> Option<Offload> {
 ///
 /// # Errors
 /// If sysfs shows no such interface.
-pub fn index(device: &str) -> Result<u32, SysError> {
+pub fn index(device: &str) -> Result<u32> {
     let wrap = |cause| SysError::new("find in sysfs interface", device, cause);
     let text = folder(device)
         .and_then(|folder| std::fs::read_to_string(folder.join("ifindex")))
@@ -68,7 +68,7 @@ pub fn index(device: &str) -> Result<u32, SysError> {
 ///
 /// # Errors
 /// If there is no such setting or interface.
-pub fn places(device: &str, setting: &str) -> Result<Vec<String>, SysError> {
+pub fn places(device: &str, setting: &str) -> Result<Vec<String>> {
     let wrap = |cause| SysError::new("find places of", format!("{setting} at {device}"), cause);
     if offload(setting).is_some() || tunable(setting).is_some() {
         return Ok(vec![setting.to_owned()]);
@@ -99,7 +99,7 @@ pub fn places(device: &str, setting: &str) -> Result<Vec<String>, SysError> {
 /// # Errors
 /// If there is no such place, or the interface does not have the setting (XPS needs several
 /// queues).
-pub fn read(device: &str, place: &str) -> Result<String, SysError> {
+pub fn read(device: &str, place: &str) -> Result<String> {
     if let Some(offload) = offload(place) {
         return Ethtool::open()?.offload(device, offload).map(|on| u8::from(on).to_string());
     }
@@ -118,7 +118,7 @@ pub fn read(device: &str, place: &str) -> Result<String, SysError> {
 ///
 /// # Errors
 /// If there is no such place, it cannot be written (needs root), or the kernel sets another value.
-pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
+pub fn write(device: &str, place: &str, value: &str) -> Result<()> {
     let wrap = |cause| SysError::new("set", format!("{place} of {device} to {value}"), cause);
     if !is_mask(value) {
         return Err(wrap(Error::new(
@@ -202,7 +202,7 @@ fn is_of_queue(interrupts: &str, number: u32) -> bool {
 }
 
 /// Checks that the kernel has set `value`.
-fn granted(device: &str, place: &str, value: &str) -> Result<(), SysError> {
+fn granted(device: &str, place: &str, value: &str) -> Result<()> {
     let granted = read(device, place)?;
     if granted == plain(value) {
         return Ok(());

@@ -5,13 +5,13 @@
 
 use std::path::PathBuf;
 
-use crate::SysError;
+use crate::{Result, SysError};
 
 /// Returns the value of `name`, e.g. `net.ipv4.tcp_rmem`.
 ///
 /// # Errors
 /// If `name` is malformed, or the kernel has no such parameter.
-pub fn read(name: &str) -> Result<String, SysError> {
+pub fn read(name: &str) -> Result<String> {
     let text = path(name)
         .and_then(std::fs::read_to_string)
         .map_err(|cause| SysError::new("read sysctl", name, cause))?;
@@ -23,7 +23,7 @@ pub fn read(name: &str) -> Result<String, SysError> {
 /// # Errors
 /// If there is no such parameter, it cannot be written (needs root), or the kernel sets another
 /// value.
-pub fn write(name: &str, value: &str) -> Result<(), SysError> {
+pub fn write(name: &str, value: &str) -> Result<()> {
     let wrap = |cause| SysError::new("set sysctl", format!("{name} = {value}"), cause);
     path(name).and_then(|path| std::fs::write(path, value)).map_err(wrap)?;
     let granted = read(name)?;

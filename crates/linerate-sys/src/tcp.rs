@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 use crate::memory::Region;
 use crate::socket::{describe, raw as option};
-use crate::{SysError, memory};
+use crate::{Result, SysError, memory};
 
 mod info;
 #[allow(unsafe_code)]
@@ -27,7 +27,7 @@ const BLOCK_BYTES: usize = 64 << 10;
 ///
 /// # Errors
 /// If the socket is not a TCP socket.
-pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SysError> {
+pub fn info(socket: &impl AsFd) -> Result<TcpInfo> {
     let mut bytes = [0_u8; info::LARGEST];
     let length = option::get_into(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)
         .map_err(|cause| SysError::new("read TCP_INFO of", describe(socket), cause))?;
@@ -39,7 +39,7 @@ pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SysError> {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn set_window_clamp(socket: &impl AsFd, bytes: u32) -> Result<u32, SysError> {
+pub fn set_window_clamp(socket: &impl AsFd, bytes: u32) -> Result<u32> {
     let error = |cause| SysError::new("set TCP_WINDOW_CLAMP of", describe(socket), cause);
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     option::set_int(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, value).map_err(error)?;
@@ -50,7 +50,7 @@ pub fn set_window_clamp(socket: &impl AsFd, bytes: u32) -> Result<u32, SysError>
 ///
 /// # Errors
 /// If the socket is not a TCP socket.
-pub fn window_clamp(socket: &impl AsFd) -> Result<u32, SysError> {
+pub fn window_clamp(socket: &impl AsFd) -> Result<u32> {
     option::get_int(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP)
         .map(|bytes| u32::try_from(bytes).unwrap_or(0))
         .map_err(|cause| SysError::new("read TCP_WINDOW_CLAMP of", describe(socket), cause))
@@ -62,7 +62,7 @@ pub fn window_clamp(socket: &impl AsFd) -> Result<u32, SysError> {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn set_largest_segment(socket: &impl AsFd, bytes: u16) -> Result<(), SysError> {
+pub fn set_largest_segment(socket: &impl AsFd, bytes: u16) -> Result<()> {
     option::set_int(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, bytes.into())
         .map_err(|cause| SysError::new("set TCP_MAXSEG of", describe(socket), cause))
 }
@@ -131,7 +131,7 @@ impl MessageBatch {
     ///
     /// # Panics
     /// If the message is empty, or if there are none or more than [`MessageBatch::most`].
-    pub fn new(message: &[u8], n_messages: usize) -> Result<Self, SysError> {
+    pub fn new(message: &[u8], n_messages: usize) -> Result<Self> {
         let most = Self::most(message.len());
         assert!(
             (1..=most).contains(&n_messages),
@@ -193,7 +193,7 @@ impl ReceiveWindow {
     ///
     /// # Errors
     /// If the socket cannot be mapped.
-    pub fn new(socket: &impl AsFd, bytes: usize) -> Result<Self, SysError> {
+    pub fn new(socket: &impl AsFd, bytes: usize) -> Result<Self> {
         let window = memory::Mapping::receive_window(socket, bytes)
             .map_err(|cause| SysError::new("map received pages of", describe(socket), cause))?;
         Ok(Self { window, copied: Region::new(bytes)? })

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-use crate::SysError;
 use crate::socket::{ECN_MASK, describe, raw as option};
+use crate::{Result, SysError};
 
 #[allow(unsafe_code)]
 mod raw;
@@ -220,7 +220,7 @@ impl fmt::Debug for ReceiveBatch {
 ///
 /// # Errors
 /// If the kernel does not support UDP segmentation.
-pub fn set_segment_size(socket: &impl AsFd, bytes: u16) -> Result<(), SysError> {
+pub fn set_segment_size(socket: &impl AsFd, bytes: u16) -> Result<()> {
     option::set_int(socket, libc::SOL_UDP, UDP_SEGMENT, i32::from(bytes)).map_err(|cause| {
         SysError::new("set UDP_SEGMENT (needs Linux 4.18) on", describe(socket), cause)
     })
@@ -245,7 +245,7 @@ fn send_most_segments() -> io::Result<usize> {
 ///
 /// # Errors
 /// If the kernel does not support UDP coalescing.
-pub fn coalesce(socket: &impl AsFd) -> Result<(), SysError> {
+pub fn coalesce(socket: &impl AsFd) -> Result<()> {
     option::set_int(socket, libc::SOL_UDP, UDP_GRO, 1)
         .map_err(|cause| SysError::new("set UDP_GRO (needs Linux 5.0) on", describe(socket), cause))
 }
@@ -254,7 +254,7 @@ pub fn coalesce(socket: &impl AsFd) -> Result<(), SysError> {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn count_drops(socket: &impl AsFd) -> Result<(), SysError> {
+pub fn count_drops(socket: &impl AsFd) -> Result<()> {
     option::set_int(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
         .map_err(|cause| SysError::new("set SO_RXQ_OVFL on", describe(socket), cause))
 }
@@ -264,7 +264,7 @@ pub fn count_drops(socket: &impl AsFd) -> Result<(), SysError> {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn stamp_arrivals(socket: &impl AsFd) -> Result<(), SysError> {
+pub fn stamp_arrivals(socket: &impl AsFd) -> Result<()> {
     option::set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
         .map_err(|cause| SysError::new("set SO_TIMESTAMPNS on", describe(socket), cause))
 }
@@ -274,7 +274,7 @@ pub fn stamp_arrivals(socket: &impl AsFd) -> Result<(), SysError> {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn report_class(socket: &impl AsFd) -> Result<(), SysError> {
+pub fn report_class(socket: &impl AsFd) -> Result<()> {
     report(socket, "set IP_RECVTOS on", libc::IP_RECVTOS, libc::IPV6_RECVTCLASS)
 }
 
@@ -283,7 +283,7 @@ pub fn report_class(socket: &impl AsFd) -> Result<(), SysError> {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn report_hops(socket: &impl AsFd) -> Result<(), SysError> {
+pub fn report_hops(socket: &impl AsFd) -> Result<()> {
     report(socket, "set IP_RECVTTL on", libc::IP_RECVTTL, libc::IPV6_RECVHOPLIMIT)
 }
 
@@ -293,7 +293,7 @@ fn report(
     action: &'static str,
     ipv4: libc::c_int,
     ipv6: libc::c_int,
-) -> Result<(), SysError> {
+) -> Result<()> {
     let error = |cause| SysError::new(action, describe(socket), cause);
     let domain = option::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN).map_err(error)?;
     let (level, name) = match domain == libc::AF_INET6 {
@@ -308,7 +308,7 @@ fn report(
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn probe_sizes(socket: &impl AsFd) -> Result<(), SysError> {
+pub fn probe_sizes(socket: &impl AsFd) -> Result<()> {
     let error = |cause| SysError::new("set IP_MTU_DISCOVER on", describe(socket), cause);
     let domain = option::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN).map_err(error)?;
     let (level, name, value) = if domain == libc::AF_INET6 {
@@ -334,7 +334,7 @@ pub fn drops(socket: &impl AsFd) -> Option<u32> {
 ///
 /// # Errors
 /// If the socket is not connected.
-pub fn path_payload_bytes(socket: &impl AsFd) -> Result<usize, SysError> {
+pub fn path_payload_bytes(socket: &impl AsFd) -> Result<usize> {
     /// IPv4 header (RFC 791) and UDP header (RFC 768).
     const IPV4_AND_UDP: i32 = 20 + 8;
     /// IPv6 header (RFC 8200) and UDP header.
@@ -354,7 +354,7 @@ pub fn path_payload_bytes(socket: &impl AsFd) -> Result<usize, SysError> {
 ///
 /// # Errors
 /// If `timeout` is zero or the kernel refuses.
-pub fn set_receive_timeout(socket: &impl AsFd, timeout: Duration) -> Result<(), SysError> {
+pub fn set_receive_timeout(socket: &impl AsFd, timeout: Duration) -> Result<()> {
     SockRef::from(socket)
         .set_read_timeout(Some(timeout))
         .map_err(|cause| SysError::new("set SO_RCVTIMEO on", describe(socket), cause))
@@ -364,7 +364,7 @@ pub fn set_receive_timeout(socket: &impl AsFd, timeout: Duration) -> Result<(), 
 ///
 /// # Errors
 /// If `timeout` is zero or the kernel refuses.
-pub fn set_send_timeout(socket: &impl AsFd, timeout: Duration) -> Result<(), SysError> {
+pub fn set_send_timeout(socket: &impl AsFd, timeout: Duration) -> Result<()> {
     SockRef::from(socket)
         .set_write_timeout(Some(timeout))
         .map_err(|cause| SysError::new("set SO_SNDTIMEO on", describe(socket), cause))

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 
-use crate::SysError;
+use crate::{Result, SysError};
 
 /// Replaces the file at `path` by `contents`. The new file has another name in the same folder, or
 /// none, until it is complete.
@@ -30,7 +30,7 @@ use crate::SysError;
 /// assert_eq!(std::fs::read(&path)?, b"second");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn replace(path: &Path, contents: &[u8]) -> Result<(), SysError> {
+pub fn replace(path: &Path, contents: &[u8]) -> Result<()> {
     let error = |cause: io::Error| SysError::new("write", path.display().to_string(), cause);
     if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
         // A link, terminal or pipe that a person named is written in place: there is no old file to
@@ -62,7 +62,7 @@ pub fn create(
     path: &Path,
     contents: &[u8],
     prepare: impl Fn(&File) -> io::Result<()>,
-) -> Result<File, SysError> {
+) -> Result<File> {
     let error = |cause: io::Error| SysError::new("create", path.display().to_string(), cause);
     let folder = folder_of(path);
     let unnamed = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;

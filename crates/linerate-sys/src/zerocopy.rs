@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::SysError;
 use crate::socket::{describe, raw as option};
+use crate::{Result, SysError};
 
 #[allow(unsafe_code)]
 mod raw;
@@ -29,7 +29,7 @@ pub struct Completions {
 ///
 /// # Errors
 /// If the kernel or the protocol does not support them.
-pub fn enable(socket: &impl AsFd) -> Result<(), SysError> {
+pub fn enable(socket: &impl AsFd) -> Result<()> {
     option::set_int(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
         .map_err(|cause| SysError::new("set SO_ZEROCOPY of", describe(socket), cause))
 }

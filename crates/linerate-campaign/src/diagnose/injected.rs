@@ -8,7 +8,7 @@ use super::{Load, Question, Rung, climb};
 use crate::ends::make_folder;
 use crate::stages::{Audience, Ledgers};
 use crate::testbeds::{self, Place};
-use crate::{Ended, Failure};
+use crate::{Ended, Result};
 
 /// The lab.
 pub const LONG_LAB: &str = "long-path";
@@ -23,7 +23,7 @@ const BUDGET: Nanos = Nanos::from_secs(75);
 ///
 /// # Errors
 /// If the lab or the folder cannot be made, or nothing can be measured.
-pub fn injected(folder: &Path, audience: &dyn Audience) -> Result<Vec<Rung>, Failure> {
+pub fn injected(folder: &Path, audience: &dyn Audience) -> Result<Vec<Rung>> {
     let place = Place { lab: Some(LONG_LAB.to_owned()), ..Place::default() };
     let mut ground = testbeds::prepare(&place)?;
     make_folder(folder)?;

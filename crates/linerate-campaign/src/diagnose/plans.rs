@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Question;
 use super::stages::{LONGEST_DRAIN, cost};
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// Name of the arm without a change.
 pub(super) const BASE: &str = "unchanged";
@@ -64,7 +64,7 @@ impl Load {
     ///
     /// # Errors
     /// If a parameter is not `KEY=VALUE`.
-    pub fn new(question: &Question, from: String, to: String) -> Result<Self, Failure> {
+    pub fn new(question: &Question, from: String, to: String) -> Result<Self> {
         let mut load = Self {
             workload: question.workload.clone(),
             from,
@@ -83,7 +83,7 @@ impl Load {
     }
 
     /// Sets a parameter given as `KEY=VALUE`. A word without quotes is a text.
-    fn set(&mut self, assignment: &str) -> Result<(), Failure> {
+    fn set(&mut self, assignment: &str) -> Result<()> {
         let (key, value) = parameter(assignment).map_err(|problem| {
             let expected = problem.expected.unwrap_or_default();
             Failure::wrong(format!(

@@ -11,7 +11,7 @@ use super::stages::Stages;
 use super::*;
 use crate::simulated::{SimulatedBench, SimulatedPath, Trouble};
 use crate::stages::Bench;
-use crate::{Ended, Exit, Failure};
+use crate::{Ended, Exit, Result};
 use Ended::{Failed, With};
 
 const PROVEN: (&str, Verdict) = ("send_buffer", Verdict::Proven);
@@ -79,7 +79,7 @@ fn interrupted(path: SimulatedPath, stage: &str, number: u32) -> Option<Ended> {
 
 /// Runs the ladder while the other host leaves `stage` in its trial `trial`, and stays away for
 /// `away_for` attempts to reach it.
-fn left(stage: &str, trial: u32, away_for: u32) -> Result<(Vec<Rung>, SimulatedBench), Failure> {
+fn left(stage: &str, trial: u32, away_for: u32) -> Result<(Vec<Rung>, SimulatedBench)> {
     let leaves = Trouble::Leaves(Leaving { host: 1, trial, away_for });
     let bench = SimulatedBench::new(SimulatedPath::default()).with(stage, leaves);
     match climbed(&bench, &question(), 4) {

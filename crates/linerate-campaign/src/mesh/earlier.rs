@@ -9,7 +9,7 @@ use linerate_model::Campaign;
 use linerate_store::{Ledger, Which};
 
 use super::{Fleet, figures, leave_out, stage_name};
-use crate::Failure;
+use crate::{Failure, Result};
 
 /// Figures of earlier stages of a mesh.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl Earlier {
     ///
     /// # Errors
     /// If there is no mesh, or a ledger cannot be read.
-    pub fn read(folder: &Path, fleet: &Fleet) -> Result<Self, Failure> {
+    pub fn read(folder: &Path, fleet: &Fleet) -> Result<Self> {
         let mut stages: Vec<Campaign> = Vec::new();
         for number in 1.. {
             let file = folder.join(format!("{}.ledger", stage_name(number)));

@@ -18,7 +18,7 @@ use linerate_model::Nanos;
 
 use crate::fleet::{Absent, FleetHost};
 use crate::stages::Bench;
-use crate::{Ended, Exit, Failure};
+use crate::{Ended, Exit, Failure, Result};
 
 pub use earlier::Earlier;
 pub use plans::MeshLoad;
@@ -51,7 +51,7 @@ impl Fleet {
     ///
     /// # Errors
     /// If a group has another form, or an unknown host.
-    pub fn of(hosts: Vec<String>, listed: &[FleetHost], asked: &[String]) -> Result<Self, Failure> {
+    pub fn of(hosts: Vec<String>, listed: &[FleetHost], asked: &[String]) -> Result<Self> {
         let mut fleet = Self { groups: vec![None; hosts.len()], hosts, group_names: Vec::new() };
         for host in listed {
             if let Some(group) = &host.group {
@@ -68,7 +68,7 @@ impl Fleet {
     }
 
     /// Puts a host into a group.
-    fn join(&mut self, group: &str, host: &str) -> Result<(), Failure> {
+    fn join(&mut self, group: &str, host: &str) -> Result<()> {
         let known = self.group_names.iter().position(|known| known == group);
         let place = known.unwrap_or_else(|| {
             self.group_names.push(group.to_owned());

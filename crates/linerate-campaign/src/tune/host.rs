@@ -25,7 +25,7 @@ use serde_json::Value;
 use super::outcome::{self, BACKWARD, FORWARD, Findings, NotProven, NotTried, REQUESTS, Tried};
 use super::{Sessions, Settings};
 use crate::stages::Bench;
-use crate::{Ended, Exit, Failure};
+use crate::{Ended, Exit, Failure, Result};
 
 /// Options of `tune host`.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +54,7 @@ const FLOOD: &str = "flood";
 ///
 /// # Errors
 /// If a name is unknown.
-pub fn chosen(names: &[String]) -> Result<Vec<&'static TuningExperiment>, Failure> {
+pub fn chosen(names: &[String]) -> Result<Vec<&'static TuningExperiment>> {
     let all = || {
         TUNING_EXPERIMENTS.iter().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ")
     };
@@ -126,7 +126,7 @@ fn look(
     point: &PointStudy,
     ends: (&Endpoint, &Endpoint),
     chosen: &[&'static TuningExperiment],
-) -> Result<Vec<Look>, Failure> {
+) -> Result<Vec<Look>> {
     let (from, to) = ends;
     let mut opened = BTreeMap::new();
     for host in [&from.host, &to.host] {

@@ -14,9 +14,9 @@ pub mod window;
 
 use linerate_control::{ControlError, Restored, Setting, SettingState, Tuner};
 
-use crate::Failure;
 use crate::keys::keys_for;
 use crate::stages::Ledgers;
+use crate::{Failure, Result};
 
 pub use settings::{Present, WindowScope};
 
@@ -82,12 +82,12 @@ pub trait Sessions {
     ///
     /// # Errors
     /// If the host cannot be reached, or refuses the session.
-    fn open(&self, host: &str) -> Result<Box<dyn Settings>, Failure>;
+    fn open(&self, host: &str) -> Result<Box<dyn Settings>>;
 }
 
 /// Sessions with the agents of the testbed's hosts.
 impl Sessions for Ledgers<'_> {
-    fn open(&self, host: &str) -> Result<Box<dyn Settings>, Failure> {
+    fn open(&self, host: &str) -> Result<Box<dyn Settings>> {
         let hosts = &self.ground.testbed.hosts;
         let address = hosts.iter().find(|(name, _)| name == host).map(|(_, address)| address);
         let address = address

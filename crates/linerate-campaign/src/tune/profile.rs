@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::{Findings, NotTried, Tried};
 use super::settings::typed;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, Result};
 
 /// Profile as written.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,7 +134,7 @@ impl Profile {
     }
 
     /// Writes it into `folder` and returns its path.
-    fn write(&self, folder: &Path) -> Result<String, Failure> {
+    fn write(&self, folder: &Path) -> Result<String> {
         let path = folder.join(format!("{}.profile.toml", self.host.replace('/', "-")));
         let written =
             |cause: String| Failure::missing(format!("write profile {}: {cause}", path.display()));
@@ -159,7 +159,7 @@ impl Profile {
         Ok(file)
     }
 
-    fn read(path: &Path) -> Result<Self, Failure> {
+    fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::wrong(format!("read profile {}: {error}", path.display())))?;
         let profile: Self = toml::from_str(&text).map_err(|error| {
@@ -181,7 +181,7 @@ impl Profile {
 ///
 /// # Errors
 /// If one cannot be written.
-pub fn write(folder: &Path, findings: &Findings) -> Result<Vec<String>, Failure> {
+pub fn write(folder: &Path, findings: &Findings) -> Result<Vec<String>> {
     let hosts: BTreeSet<&str> = findings.kept().map(|tried| tried.host.as_str()).collect();
     hosts
         .into_iter()
@@ -195,7 +195,7 @@ pub fn write(folder: &Path, findings: &Findings) -> Result<Vec<String>, Failure>
 /// # Errors
 /// If there is no such profile, a setting has been changed since, or a setting cannot be read or
 /// written.
-pub fn turn(path: &Path, way: Turn) -> Result<(Vec<String>, Exit), Failure> {
+pub fn turn(path: &Path, way: Turn) -> Result<(Vec<String>, Exit)> {
     let profile = Profile::read(path)?;
     let mut entries = profile.change;
     if way == Turn::Revert {
@@ -238,7 +238,7 @@ pub fn turn(path: &Path, way: Turn) -> Result<(Vec<String>, Exit), Failure> {
 }
 
 /// Makes all changes of `entries`, or none. Returns a line for each.
-fn make(entries: &[&Entry]) -> Result<Vec<String>, Failure> {
+fn make(entries: &[&Entry]) -> Result<Vec<String>> {
     for (at, entry) in entries.iter().enumerate() {
         if let Err(error) = set(entry, &entry.after) {
             let undo =

@@ -15,7 +15,7 @@ use super::host::{HostTuning, tune};
 use super::outcome::{Findings, NotProven, SideEffect, SideFigure, Tried};
 use super::{Sessions, Settings, restored};
 use crate::simulated::{SimulatedBench, SimulatedPath, Trouble, testbed};
-use crate::{Ended, Exit, Failure};
+use crate::{Ended, Exit, Failure, Result};
 
 const SEND: &str = "net.ipv4.tcp_wmem";
 const RECEIVE: &str = "net.ipv4.tcp_rmem";
@@ -60,7 +60,7 @@ impl Default for SimulatedHosts {
 }
 
 impl Sessions for SimulatedHosts {
-    fn open(&self, host: &str) -> Result<Box<dyn Settings>, Failure> {
+    fn open(&self, host: &str) -> Result<Box<dyn Settings>> {
         self.done.borrow_mut().push(format!("open {host}"));
         if self.there {
             Ok(Box::new(self.clone()))

@@ -40,7 +40,7 @@ use crate::wire::{
     GREETING_LIMIT, Message, PROTOCOL_VERSION, RELEASE, SettingState, TuneRequest, announced,
     decode_within,
 };
-use crate::{ControlError, KeyStore, Right};
+use crate::{ControlError, KeyStore, Result, Right};
 
 use place::Place;
 
@@ -275,7 +275,7 @@ impl Agent {
     ///
     /// # Errors
     /// If the address cannot be bound, or if it is not on loopback and there are no keys.
-    pub fn listen(&self, address: SocketAddr, access: Access) -> Result<Serving, ControlError> {
+    pub fn listen(&self, address: SocketAddr, access: Access) -> Result<Serving> {
         // Without keys the user at the other end is known only for connections of this host.
         if matches!(access, Access::Loopback) && !transport::is_loopback(address.ip()) {
             let cause = "no host has been paired with this one, and without keys an agent listens \

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::runner::greet;
 use crate::wire::{Branches, Greeting, HelloRole, Message, RouteDevice};
-use crate::{Agent, AgentOptions, ControlError, KeyStore, Timeouts, frames};
+use crate::{Agent, AgentOptions, KeyStore, Result, Timeouts, frames};
 
 /// Answer of a host about itself.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +60,7 @@ pub fn ask(
     name: &str,
     destinations: &[IpAddr],
     timeouts: &Timeouts,
-) -> Result<HostFacts, ControlError> {
+) -> Result<HostFacts> {
     let mut ours = Greeting::new(HelloRole::Conductor, name);
     ours.asks = Some(destinations.to_vec());
     let in_process = Agent::new(AgentOptions::default());

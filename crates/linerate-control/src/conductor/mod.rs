@@ -29,7 +29,7 @@ use linerate_model::{
 };
 
 use crate::search::Ended;
-use crate::{Agent, ControlError, KeyStore, Timeouts};
+use crate::{Agent, ControlError, KeyStore, Result, Timeouts};
 
 pub use asked::{HostFacts, ask};
 pub use tuner::Tuner;
@@ -226,6 +226,6 @@ pub fn run(
     campaign: CampaignRun,
     recorder: &mut dyn Recorder,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<RunSummary, ControlError> {
+) -> Result<RunSummary> {
     runner::run(campaign, recorder, progress)
 }

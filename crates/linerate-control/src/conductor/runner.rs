@@ -23,7 +23,7 @@ use crate::wire::{
     Greeting, HelloRole, MESSAGE_LIMIT, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, RELEASE,
     printable,
 };
-use crate::{Agent, ControlError, KeyStore, Timeouts, tls, transport};
+use crate::{Agent, ControlError, KeyStore, Result, Timeouts, tls, transport};
 
 /// Interval between two looks at the request to stop.
 const LOOK: Nanos = Nanos::from_millis(100);
@@ -65,7 +65,7 @@ pub(super) fn run(
     campaign: CampaignRun,
     recorder: &mut dyn Recorder,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<RunSummary, ControlError> {
+) -> Result<RunSummary> {
     let CampaignRun {
         header,
         testbed,
@@ -257,7 +257,7 @@ impl Runner<'_> {
         &mut self,
         outputs: Vec<Output>,
         conductor: &Conductor,
-    ) -> Option<Result<RunSummary, ControlError>> {
+    ) -> Option<Result<RunSummary>> {
         let mut result = None;
         for output in outputs {
             match output {
@@ -408,7 +408,7 @@ impl Reach {
     }
 
     /// Connects to a host's agent and exchanges greetings.
-    fn greet(&self, host: usize) -> Result<Greeted, ControlError> {
+    fn greet(&self, host: usize) -> Result<Greeted> {
         let mut ours = Greeting::new(HelloRole::Conductor, &self.name);
         ours.lasts_s = self.lasts_s;
         ours.campaign.clone_from(&self.campaign);
@@ -425,7 +425,7 @@ pub(super) fn greet(
     in_process: &Agent,
     timeouts: &Timeouts,
     ours: Greeting,
-) -> Result<Greeted, ControlError> {
+) -> Result<Greeted> {
     let mut channel = transport::connect(host, address, keys, in_process, timeouts)?;
     if let Some(own) = channel.own {
         in_process.controls_over(own);
@@ -450,7 +450,7 @@ fn exchange(
     ours: Greeting,
     channel: &mut Channel,
     reader: &mut FrameReader,
-) -> Result<Box<Greeting>, ControlError> {
+) -> Result<Box<Greeting>> {
     // An agent that has closed the connection already has sent its reason, which is read below.
     let sent = write(&mut *channel.writer, &Message::Hello(Box::new(ours)));
     // An agent's greeting carries its facts.
@@ -468,7 +468,7 @@ fn exchange(
 }
 
 /// Evaluates an agent's first message. Returns its greeting, with its facts, if it accepts.
-fn understand(host: &str, answer: Message) -> Result<Box<Greeting>, ControlError> {
+fn understand(host: &str, answer: Message) -> Result<Box<Greeting>> {
     let host = host.to_owned();
     match answer {
         Message::Hello(theirs)

@@ -10,7 +10,7 @@ use linerate_model::{Campaign, CampaignHeader, JobRecord, Nanos, Side, TrialId, 
 
 use super::RunSummary;
 use super::world::{Fault, FaultKind, World};
-use crate::ControlError;
+use crate::{ControlError, Result};
 
 /// Fault of a simulated host: it goes away when it receives the order to start a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ const NEVER: Nanos = Nanos::from_secs(10_000_000);
 pub fn simulate(
     simulation: Simulation<'_>,
     trials: Vec<TrialSpec>,
-) -> Result<(Campaign, RunSummary), ControlError> {
+) -> Result<(Campaign, RunSummary)> {
     let Simulation { header, hosts, load, starting, leaving, refuses } = simulation;
     let mut campaign = Campaign::new(header.clone());
     let mut world = World::new();

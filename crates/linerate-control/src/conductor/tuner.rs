@@ -13,7 +13,7 @@ use linerate_model::HostAddress;
 use super::runner::greet;
 use crate::link::{Heard, Link, Outbox};
 use crate::wire::{Greeting, HelloRole, Message, Setting, SettingState, TuneRequest, printable};
-use crate::{Agent, AgentOptions, ControlError, KeyStore, Timeouts};
+use crate::{Agent, AgentOptions, ControlError, KeyStore, Result, Timeouts};
 
 /// Longest time for a change of a few settings.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ impl Tuner {
         address: &HostAddress,
         keys: Option<&KeyStore>,
         name: &str,
-    ) -> Result<Self, ControlError> {
+    ) -> Result<Self> {
         let timeouts = Timeouts::default();
         let mut ours = Greeting::new(HelloRole::Conductor, name);
         ours.tunes = true;
@@ -74,7 +74,7 @@ impl Tuner {
     ///
     /// # Errors
     /// If the session has ended, or the agent cannot read them.
-    pub fn read(&mut self, settings: Vec<Setting>) -> Result<Vec<SettingState>, ControlError> {
+    pub fn read(&mut self, settings: Vec<Setting>) -> Result<Vec<SettingState>> {
         self.ask(TuneRequest::Read(settings))
     }
 
@@ -82,7 +82,7 @@ impl Tuner {
     ///
     /// # Errors
     /// If the session has ended, or the agent may not or cannot apply them.
-    pub fn apply(&mut self, settings: Vec<Setting>) -> Result<Vec<SettingState>, ControlError> {
+    pub fn apply(&mut self, settings: Vec<Setting>) -> Result<Vec<SettingState>> {
         self.ask(TuneRequest::Apply(settings))
     }
 
@@ -91,7 +91,7 @@ impl Tuner {
     /// # Errors
     /// If the session has ended (the agent has then put everything back), or a setting could not be
     /// put back.
-    pub fn revert(&mut self) -> Result<(), ControlError> {
+    pub fn revert(&mut self) -> Result<()> {
         self.ask(TuneRequest::Revert).map(drop)
     }
 
@@ -99,11 +99,11 @@ impl Tuner {
     ///
     /// # Errors
     /// If the session has ended: the agent has then put everything back.
-    pub fn keep(&mut self) -> Result<(), ControlError> {
+    pub fn keep(&mut self) -> Result<()> {
         self.ask(TuneRequest::Keep).map(drop)
     }
 
-    fn ask(&mut self, request: TuneRequest) -> Result<Vec<SettingState>, ControlError> {
+    fn ask(&mut self, request: TuneRequest) -> Result<Vec<SettingState>> {
         self.n += 1;
         let n = self.n;
         let lost = |why: String| ControlError::AgentLost { host: self.host.clone(), why };

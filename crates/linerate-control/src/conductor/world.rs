@@ -25,9 +25,9 @@ use serde_json::json;
 use super::Exit;
 use super::core::{Conductor, Input, Now, Output};
 use super::{RunOptions, RunSummary};
-use crate::ControlError;
 use crate::clock::stamp;
 use crate::wire::{JobOffer, Message, Prepare, PreparedJob, name};
+use crate::{ControlError, Result};
 
 /// Travel time of a message, one way.
 const TRAVEL: Nanos = Nanos(100_000);
@@ -103,7 +103,7 @@ pub(super) struct World<'a> {
     room: usize,
     /// Trial after whose end host a is suspended for two seconds, which stops its monotonic clock.
     sleeps_after: Option<TrialId>,
-    pub(super) result: Option<Result<RunSummary, ControlError>>,
+    pub(super) result: Option<Result<RunSummary>>,
     /// Bytes that arrive in each trial, by its number. If empty, no payload is counted.
     payload: Vec<u64>,
     /// Looks so far: runs, half width, and number of further runs.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::FlockOperation;
 
-use crate::ControlError;
+use crate::{ControlError, Result};
 
 /// Permission bits of others than the owner.
 const OTHERS: u32 = 0o077;
@@ -22,7 +22,7 @@ pub(super) struct Lock {
 
 impl Lock {
     /// Waits for the lock: another holder only writes a few kilobytes.
-    pub(super) fn take(directory: &Path) -> Result<Self, ControlError> {
+    pub(super) fn take(directory: &Path) -> Result<Self> {
         let path = directory.join("lock");
         let opened =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
@@ -46,12 +46,12 @@ pub(super) fn keys(
     ControlError::Keys { operation, object: path.display().to_string(), cause: cause.to_string() }
 }
 
-pub(super) fn read(operation: &'static str, path: &Path) -> Result<Vec<u8>, ControlError> {
+pub(super) fn read(operation: &'static str, path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|cause| keys(operation, path, &cause))
 }
 
 /// Writes a file that only its owner may read, whole or not at all.
-pub(super) fn write_private(path: &Path, content: &[u8]) -> Result<(), ControlError> {
+pub(super) fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     // A name of this process: two processes must not write the same temporary file.
     let fresh = path.with_extension(format!("new-{}", std::process::id()));
     let written = OpenOptions::new()
@@ -67,7 +67,7 @@ pub(super) fn write_private(path: &Path, content: &[u8]) -> Result<(), ControlEr
 }
 
 /// Refuses a folder or list that others than its owner may write: they could add their own key.
-pub(super) fn check_own(path: &Path) -> Result<(), ControlError> {
+pub(super) fn check_own(path: &Path) -> Result<()> {
     let metadata = fs::metadata(path).map_err(|cause| keys("read permissions of", path, &cause))?;
     let mode = metadata.permissions().mode();
     if mode & WRITABLE_BY_OTHERS == 0 {
@@ -82,7 +82,7 @@ pub(super) fn check_own(path: &Path) -> Result<(), ControlError> {
 }
 
 /// Refuses a private key that others than its owner may read.
-pub(super) fn check_private(path: &Path) -> Result<(), ControlError> {
+pub(super) fn check_private(path: &Path) -> Result<()> {
     let metadata = fs::metadata(path).map_err(|cause| keys("read private key", path, &cause))?;
     let mode = metadata.permissions().mode();
     if mode & OTHERS == 0 {

@@ -29,8 +29,8 @@ use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::ControlError;
 use crate::broker::Broker;
+use crate::{ControlError, Result};
 use Right::BeMeasured;
 use files::{Lock, check_own, check_private, keys, read, write_private};
 use peers::{Recognised, bind, bind_first, peers_path, recognise, unbind};
@@ -55,7 +55,7 @@ impl KeyStore {
     ///
     /// # Errors
     /// If it cannot be read or written, or if others than its owner may read the private key.
-    pub fn open(directory: &Path) -> Result<Self, ControlError> {
+    pub fn open(directory: &Path) -> Result<Self> {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -119,7 +119,7 @@ impl KeyStore {
     ///
     /// # Errors
     /// If the list cannot be read or parsed.
-    pub fn peers(&self) -> Result<Vec<KnownPeer>, ControlError> {
+    pub fn peers(&self) -> Result<Vec<KnownPeer>> {
         match &self.broker {
             Some(broker) => broker
                 .peers()
@@ -146,7 +146,7 @@ impl KeyStore {
         key: Fingerprint,
         right: Right,
         at: &ReachedAt,
-    ) -> Result<KnownPeer, ControlError> {
+    ) -> Result<KnownPeer> {
         let added = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         self.change(|peers| {
             let addresses = at.addresses();
@@ -176,11 +176,7 @@ impl KeyStore {
     /// # Errors
     /// The inner error is the reason to refuse the key, as a cause. The outer one means that the
     /// list cannot be read or written.
-    pub(crate) fn recognise(
-        &self,
-        at: &ReachedAt,
-        key: Fingerprint,
-    ) -> Result<Result<(), String>, ControlError> {
+    pub(crate) fn recognise(&self, at: &ReachedAt, key: Fingerprint) -> Result<Result<(), String>> {
         match recognise(&self.peers()?, at, key) {
             Recognised::Yes => Ok(Ok(())),
             Recognised::No(why) => Ok(Err(why)),
@@ -192,7 +188,7 @@ impl KeyStore {
     ///
     /// # Errors
     /// If the list cannot be read.
-    pub(crate) fn expected(&self, at: &ReachedAt) -> Result<Option<KnownPeer>, ControlError> {
+    pub(crate) fn expected(&self, at: &ReachedAt) -> Result<Option<KnownPeer>> {
         let peers = self.peers()?;
         let is_expected = |peer: &&KnownPeer| {
             peer.may(BeMeasured) && at.addresses().iter().any(|address| peer.is_at(address))
@@ -205,7 +201,7 @@ impl KeyStore {
     ///
     /// # Errors
     /// If no host or several hosts match, or the list cannot be read or written.
-    pub fn bind(&self, which: &str, address: &str) -> Result<KnownPeer, ControlError> {
+    pub fn bind(&self, which: &str, address: &str) -> Result<KnownPeer> {
         let named = |peer: &KnownPeer| peer.is_called(which);
         self.change(|peers| {
             let found: Vec<usize> =
@@ -234,7 +230,7 @@ impl KeyStore {
     ///
     /// # Errors
     /// If the list cannot be read or written.
-    pub fn forget(&self, which: &str) -> Result<usize, ControlError> {
+    pub fn forget(&self, which: &str) -> Result<usize> {
         self.change(|peers| {
             let before = peers.len();
             peers.retain(|known| !known.is_called(which));
@@ -246,12 +242,12 @@ impl KeyStore {
     ///
     /// # Errors
     /// If the list cannot be read.
-    pub(crate) fn may(&self, key: Fingerprint, right: Right) -> Result<bool, ControlError> {
+    pub(crate) fn may(&self, key: Fingerprint, right: Right) -> Result<bool> {
         Ok(self.peers()?.iter().any(|peer| peer.key == key && peer.may(right)))
     }
 
     /// Reads the list, changes it and writes it, under the lock.
-    fn change<T>(&self, change: impl FnOnce(&mut Vec<KnownPeer>) -> T) -> Result<T, ControlError> {
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<KnownPeer>) -> T) -> Result<T> {
         let _lock = Lock::take(&self.directory)?;
         let before = self.peers()?;
         let mut peers = before.clone();
@@ -271,7 +267,7 @@ impl KeyStore {
         self.private_key.clone_key()
     }
 
-    fn write_peers(&self, peers: &[KnownPeer]) -> Result<(), ControlError> {
+    fn write_peers(&self, peers: &[KnownPeer]) -> Result<()> {
         let text = serde_json::to_vec_pretty(peers)
             .map_err(|cause| keys("write known peers", &self.directory, &cause))?;
         write_private(&peers_path(&self.directory), &text)

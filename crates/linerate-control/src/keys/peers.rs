@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{check_own, keys};
 use super::fingerprint::Fingerprint;
-use crate::ControlError;
+use crate::Result;
 
 /// Right of a paired host. Pairing grants one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -165,7 +165,7 @@ pub(super) fn peers_path(directory: &Path) -> PathBuf {
 ///
 /// # Errors
 /// If the list cannot be read or parsed, or if others may write to it.
-pub(crate) fn peers_in(directory: &Path) -> Result<Vec<KnownPeer>, ControlError> {
+pub(crate) fn peers_in(directory: &Path) -> Result<Vec<KnownPeer>> {
     let path = peers_path(directory);
     match fs::read(&path) {
         Ok(text) => {

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::raw;
-use crate::SysError;
 use crate::memory::Mapping;
+use crate::{Result, SysError};
 
 /// `BPF_MAP_TYPE_*` of linux/bpf.h.
 const ARRAY: u32 = 2;
@@ -27,13 +27,7 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    fn create(
-        kind: u32,
-        name: &str,
-        value_bytes: u32,
-        n_entries: u32,
-        flags: u32,
-    ) -> Result<Self, SysError> {
+    fn create(kind: u32, name: &str, value_bytes: u32, n_entries: u32, flags: u32) -> Result<Self> {
         raw::create_map(kind, name, KEY_BYTES, value_bytes, n_entries, flags)
             .map(|fd| Self { fd, value_bytes })
             .map_err(|cause| SysError::new("create BPF map (needs CAP_BPF or root)", name, cause))
@@ -43,7 +37,7 @@ impl Map {
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN.
-    pub(crate) fn devices(name: &str, n_entries: u32) -> Result<Self, SysError> {
+    pub(crate) fn devices(name: &str, n_entries: u32) -> Result<Self> {
         Self::create(DEVICES, name, 4, n_entries, 0)
     }
 
@@ -51,7 +45,7 @@ impl Map {
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN.
-    pub(crate) fn xdp_sockets(name: &str, n_entries: u32) -> Result<Self, SysError> {
+    pub(crate) fn xdp_sockets(name: &str, n_entries: u32) -> Result<Self> {
         Self::create(XDP_SOCKETS, name, 4, n_entries, 0)
     }
 
@@ -59,7 +53,7 @@ impl Map {
     ///
     /// # Errors
     /// If there is no such entry, device or socket, or the device accepts no redirected frames.
-    pub(crate) fn set(&self, idx: u32, number: u32) -> Result<(), SysError> {
+    pub(crate) fn set(&self, idx: u32, number: u32) -> Result<()> {
         raw::update(self.fd.as_fd(), self.value_bytes as usize, idx, &number.to_ne_bytes())
             .map_err(|cause| SysError::new("write to BPF map, entry", idx.to_string(), cause))
     }
@@ -105,7 +99,7 @@ impl SharedWords {
     ///
     /// # Panics
     /// If there are more than 2^28 words.
-    pub(crate) fn new(name: &str, n_words: usize) -> Result<Self, SysError> {
+    pub(crate) fn new(name: &str, n_words: usize) -> Result<Self> {
         Self::in_map(Map::create(ARRAY, name, value_bytes(n_words), 1, MAPPABLE)?, n_words)
     }
 
@@ -116,11 +110,11 @@ impl SharedWords {
     ///
     /// # Panics
     /// If there are more than 2^28 words.
-    pub(crate) fn of(fd: OwnedFd, n_words: usize) -> Result<Self, SysError> {
+    pub(crate) fn of(fd: OwnedFd, n_words: usize) -> Result<Self> {
         Self::in_map(Map { fd, value_bytes: value_bytes(n_words) }, n_words)
     }
 
-    fn in_map(map: Map, n_words: usize) -> Result<Self, SysError> {
+    fn in_map(map: Map, n_words: usize) -> Result<Self> {
         let mapping = Mapping::shared(&map, n_words * WORD_BYTES, 0)
             .map_err(|cause| SysError::new("map the memory of", "a BPF map", cause))?;
         Ok(Self { map, mapping, n_words })
@@ -181,7 +175,7 @@ impl PerCpuCounters {
     ///
     /// # Errors
     /// Without CAP_BPF, or if the number of possible CPUs cannot be read.
-    pub(crate) fn new(name: &str, n_counters: usize) -> Result<Self, SysError> {
+    pub(crate) fn new(name: &str, n_counters: usize) -> Result<Self> {
         let map = Map::create(PER_CPU_ARRAY, name, value_bytes(n_counters), 1, 0)?;
         Self::of(map.fd, n_counters)
     }
@@ -190,7 +184,7 @@ impl PerCpuCounters {
     ///
     /// # Errors
     /// If the number of possible CPUs cannot be read.
-    pub(crate) fn of(fd: OwnedFd, n_counters: usize) -> Result<Self, SysError> {
+    pub(crate) fn of(fd: OwnedFd, n_counters: usize) -> Result<Self> {
         let value_bytes = value_bytes(n_counters);
         let scratch = vec![0; value_bytes as usize * possible_cpus()?];
         Ok(Self { map: Map { fd, value_bytes }, n_counters, scratch })
@@ -209,7 +203,7 @@ impl PerCpuCounters {
     ///
     /// # Panics
     /// If there are fewer than `N` counters.
-    pub(crate) fn totals<const N: usize>(&mut self) -> Result<[u64; N], SysError> {
+    pub(crate) fn totals<const N: usize>(&mut self) -> Result<[u64; N]> {
         assert!(N <= self.n_counters, "{N} of {} counters", self.n_counters);
         let value_bytes = self.scratch.len();
         raw::look_up(self.map.as_fd(), value_bytes, 0, &mut self.scratch)
@@ -231,7 +225,7 @@ impl From<PerCpuCounters> for OwnedFd {
 }
 
 /// Returns the number of possible CPUs, for which the kernel reserves per-CPU memory.
-fn possible_cpus() -> Result<usize, SysError> {
+fn possible_cpus() -> Result<usize> {
     const FILE: &str = "/sys/devices/system/cpu/possible";
     let text = std::fs::read_to_string(FILE).map_err(|cause| SysError::new("read", FILE, cause))?;
     count(&text)

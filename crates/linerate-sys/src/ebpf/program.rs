@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::assembler::Code;
 use super::raw;
-use crate::SysError;
 use crate::error::Refusal;
+use crate::{Result, SysError};
 
 /// Type of a program (`BPF_PROG_TYPE_*` of linux/bpf.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Program {
     /// # Errors
     /// Without CAP_BPF (and CAP_NET_ADMIN for XDP, CAP_PERFMON for tracepoints), or if the verifier
     /// rejects the program; the error then contains the end of its log.
-    pub(crate) fn load(kind: Kind, name: &str, code: &Code) -> Result<Self, SysError> {
+    pub(crate) fn load(kind: Kind, name: &str, code: &Code) -> Result<Self> {
         let (number, flags) = match kind {
             Kind::Xdp => (KIND_XDP, 0),
             Kind::XdpMultiBuffer => (KIND_XDP, HAS_FRAGMENTS),
@@ -76,7 +76,7 @@ impl Program {
     ///
     /// # Errors
     /// If the kernel refuses: a frame has at least 14 bytes.
-    pub(crate) fn judge(&self, frame: &[u8]) -> Result<u32, SysError> {
+    pub(crate) fn judge(&self, frame: &[u8]) -> Result<u32> {
         raw::run_once(self.fd.as_fd(), frame).map_err(|cause| {
             SysError::new("run a BPF program on", format!("{} bytes", frame.len()), cause)
         })
@@ -136,7 +136,7 @@ impl Tracepoint {
     /// # Errors
     /// If this kernel has no such tracepoint or does not run programs there (CONFIG_BPF_EVENTS), or
     /// without CAP_PERFMON.
-    pub(crate) fn attach(program: &Program, name: &CStr) -> Result<Self, SysError> {
+    pub(crate) fn attach(program: &Program, name: &CStr) -> Result<Self> {
         raw::open_tracepoint(program.as_fd(), name).map(|link| Self { link }).map_err(|cause| {
             SysError::new(
                 "attach to tracepoint (needs CAP_PERFMON and a kernel with CONFIG_BPF_EVENTS)",

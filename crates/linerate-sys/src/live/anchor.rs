@@ -9,13 +9,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::SysError;
 use crate::ebpf::program::Program;
 use crate::xdp::{Attachment, Placement};
+use crate::{Result, SysError};
 
 /// Attaches `program`. It stays attached while the two descriptors (attachment and namespace) are
 /// open. Needs CAP_SYS_ADMIN.
-pub(super) fn hold(program: &Program) -> Result<[OwnedFd; 2], SysError> {
+pub(super) fn hold(program: &Program) -> Result<[OwnedFd; 2]> {
     const OWN: &str = "/proc/thread-self/ns/net";
     let failed =
         |cause: io::Error| SysError::new("make", "a network namespace for a program", cause);

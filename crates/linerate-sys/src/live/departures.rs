@@ -9,7 +9,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::SysError;
+use crate::Result;
 use crate::ebpf::assembler::Register::{R0, R1, R2, R6, R7, R8, R9, R10};
 use crate::ebpf::assembler::{
     Assembler, Code, Condition, Helper, Label, Operand, Operation, Width,
@@ -40,7 +40,7 @@ pub(super) struct Departures {
 }
 
 impl Departures {
-    pub(super) fn watch() -> Result<Self, SysError> {
+    pub(super) fn watch() -> Result<Self> {
         let counters = PerCpuCounters::new("lr_departures", N_COUNTERS)?;
         let handed = Program::load(Kind::RawTracepoint, "lr_handed", &handed(&counters))?;
         let refused = Program::load(Kind::RawTracepoint, "lr_refused", &refused(&counters))?;
@@ -57,7 +57,7 @@ impl Departures {
     }
 
     /// Uses the parts that [`Self::watch`] has created, perhaps in another process.
-    pub(super) fn of(counters: OwnedFd, tracepoints: [OwnedFd; 2]) -> Result<Self, SysError> {
+    pub(super) fn of(counters: OwnedFd, tracepoints: [OwnedFd; 2]) -> Result<Self> {
         Ok(Self { counters: PerCpuCounters::of(counters, N_COUNTERS)?, tracepoints })
     }
 
@@ -66,7 +66,7 @@ impl Departures {
     }
 
     /// Returns the number of frames that the driver accepted and refused so far.
-    pub(super) fn read(&mut self) -> Result<(u64, u64), SysError> {
+    pub(super) fn read(&mut self) -> Result<(u64, u64)> {
         let totals = self.counters.totals::<N_COUNTERS>()?;
         Ok((totals[SENT], totals[DROPPED]))
     }

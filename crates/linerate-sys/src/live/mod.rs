@@ -22,13 +22,13 @@ mod template;
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::SysError;
 use crate::ebpf::map::{Map, SharedWords};
 use crate::ebpf::program::{Kind, Program};
 use crate::ebpf::raw;
 use crate::packet::interface_index;
 use crate::privilege::{LiveParts, helped};
 use crate::xdp;
+use crate::{Result, SysError};
 use departures::Departures;
 use template::Layout;
 
@@ -77,7 +77,7 @@ impl LiveFrames {
     /// If the interface is down or cannot carry such frames, its driver does not accept redirected
     /// frames, the kernel does not report what it accepted, the rows are inconsistent, or a
     /// privilege is missing.
-    pub fn open(device: &str, rows: &[Row], shape: Shape, batch: u32) -> Result<Self, SysError> {
+    pub fn open(device: &str, rows: &[Row], shape: Shape, batch: u32) -> Result<Self> {
         let layout = laid_out(device, rows, shape)?;
         let parts = match Self::build(device, rows, &layout) {
             // If no helper can do it, the kernel's error says which privilege is missing.
@@ -108,11 +108,11 @@ impl LiveFrames {
     ///
     /// # Errors
     /// As [`LiveFrames::open`].
-    pub fn parts(device: &str, rows: &[Row], shape: Shape) -> Result<LiveParts, SysError> {
+    pub fn parts(device: &str, rows: &[Row], shape: Shape) -> Result<LiveParts> {
         Self::build(device, rows, &laid_out(device, rows, shape)?)
     }
 
-    fn build(device: &str, rows: &[Row], layout: &Layout) -> Result<LiveParts, SysError> {
+    fn build(device: &str, rows: &[Row], layout: &Layout) -> Result<LiveParts> {
         xdp::ready(device, layout.longest as u32)?;
         takes_frames(device)?;
         let state = SharedWords::new("lr_live", layout.n_words())?;
@@ -147,7 +147,7 @@ impl LiveFrames {
     ///
     /// # Errors
     /// If the kernel refuses: no CAP_NET_ADMIN, no memory, or a kernel before Linux 5.18.
-    pub fn send(&mut self, n: u32) -> Result<u32, SysError> {
+    pub fn send(&mut self, n: u32) -> Result<u32> {
         if n == 0 {
             return Ok(0);
         }
@@ -195,7 +195,7 @@ impl LiveFrames {
     ///
     /// # Errors
     /// If the kernel does not report them.
-    pub fn counts(&mut self) -> Result<Counts, SysError> {
+    pub fn counts(&mut self) -> Result<Counts> {
         let made = self.made();
         let (sent, dropped) = self.departures.read()?;
         Ok(Counts { made, sent, dropped })
@@ -212,7 +212,7 @@ impl LiveFrames {
     }
 }
 
-fn laid_out(device: &str, rows: &[Row], shape: Shape) -> Result<Layout, SysError> {
+fn laid_out(device: &str, rows: &[Row], shape: Shape) -> Result<Layout> {
     Layout::new(rows, shape).map_err(|why| {
         let cause = std::io::Error::new(std::io::ErrorKind::InvalidInput, why);
         SysError::new("make live frames for", device, cause)
@@ -220,7 +220,7 @@ fn laid_out(device: &str, rows: &[Row], shape: Shape) -> Result<Layout, SysError
 }
 
 /// Refuses a device whose driver reports that it does not accept redirected frames now.
-fn takes_frames(device: &str) -> Result<(), SysError> {
+fn takes_frames(device: &str) -> Result<()> {
     // A kernel before 6.3 does not report it; the counts then show what the driver accepted.
     let Some(features) = xdp::features(device)? else { return Ok(()) };
     if features.takes_frames() {

@@ -11,7 +11,7 @@ use rustix::net::netlink::GENERIC;
 
 use super::attribute::{attributes, half, push, word};
 use super::socket::{PATIENCE, Socket, Unanswered};
-use crate::SysError;
+use crate::{Result, SysError};
 
 /// The family that lists the others (`GENL_ID_CTRL`); the only one with a fixed number.
 const CONTROLLER: u16 = 0x10;
@@ -71,7 +71,7 @@ impl GenericSocket {
     ///
     /// # Errors
     /// If the kernel or a sandbox refuses netlink.
-    pub fn open() -> Result<Self, SysError> {
+    pub fn open() -> Result<Self> {
         Socket::open(Some(GENERIC), "generic netlink socket").map(|socket| Self { socket })
     }
 
@@ -80,7 +80,7 @@ impl GenericSocket {
     ///
     /// # Errors
     /// If the kernel does not answer, or does not accept `name` as a name.
-    pub fn family(&mut self, name: &str) -> Result<Option<Family>, SysError> {
+    pub fn family(&mut self, name: &str) -> Result<Option<Family>> {
         let (operation, object) = ("look up generic netlink family", || name.to_owned());
         let mut wanted = Vec::new();
         push(&mut wanted, FAMILY_NAME, &[name.as_bytes(), &[0]].concat());
@@ -108,7 +108,7 @@ impl GenericSocket {
         attributes: &[u8],
         patience: Duration,
         what: &str,
-    ) -> Result<Option<Vec<u8>>, SysError> {
+    ) -> Result<Option<Vec<u8>>> {
         match self.socket.ask(family.id, 0, &[&family.head(command), attributes], patience) {
             Ok(mut answer) => Ok(Some(answer.split_off(HEAD.min(answer.len())))),
             Err(Unanswered::Failed(rustix::io::Errno::AGAIN)) => Ok(None),
@@ -128,7 +128,7 @@ impl GenericSocket {
         attributes: &[u8],
         patience: Duration,
         mut visit: impl FnMut(&[u8]),
-    ) -> Result<bool, SysError> {
+    ) -> Result<bool> {
         let visit_attributes = |payload: &[u8]| visit(payload.get(HEAD..).unwrap_or_default());
         let pieces = [&family.head(command)[..], attributes];
         match self.socket.look(family.id, 0, &pieces, patience, visit_attributes) {
@@ -150,7 +150,7 @@ impl GenericSocket {
         attributes: &[u8],
         what: &str,
         mut visit: impl FnMut(&[u8]),
-    ) -> Result<(), SysError> {
+    ) -> Result<()> {
         let body = [&family.head(command), attributes].concat();
         self.socket
             .dump(family.id, &body, what, |payload| visit(payload.get(HEAD..).unwrap_or_default()))

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::RouteSocket;
 use super::attribute::{attributes, half, long, text, word};
 use super::stacked::{self, Tunnel};
-use crate::SysError;
+use crate::Result;
 
 const GET_LINK: u16 = 18;
 const GET_ADDRESS: u16 = 22;
@@ -111,7 +111,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
-    pub fn links(&mut self, mut visit: impl FnMut(Link)) -> Result<(), SysError> {
+    pub fn links(&mut self, mut visit: impl FnMut(Link)) -> Result<()> {
         // An ifinfomsg of zeros selects every family and every link.
         self.dump(GET_LINK, &[0; 16], "links", |payload| {
             if let Some(link) = parse_link(payload) {
@@ -124,7 +124,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If the kernel (older than 4.7) refuses or does not answer.
-    pub fn link_stats(&mut self, mut visit: impl FnMut(u32, &LinkStats)) -> Result<(), SysError> {
+    pub fn link_stats(&mut self, mut visit: impl FnMut(u32, &LinkStats)) -> Result<()> {
         /// IFLA_STATS_LINK_64 alone.
         const FILTER: u32 = 1;
         // if_stats_msg: any family, any link, the filter.
@@ -141,7 +141,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
-    pub fn neighbours(&mut self, mut visit: impl FnMut(Neighbour)) -> Result<(), SysError> {
+    pub fn neighbours(&mut self, mut visit: impl FnMut(Neighbour)) -> Result<()> {
         // An ndmsg of zeros selects both families and every link.
         self.dump(GET_NEIGHBOUR, &[0; NDMSG], "neighbours", |payload| {
             if let Some(neighbour) = parse_neighbour(payload) {
@@ -154,7 +154,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
-    pub fn forwarding(&mut self, mut visit: impl FnMut(Learnt)) -> Result<(), SysError> {
+    pub fn forwarding(&mut self, mut visit: impl FnMut(Learnt)) -> Result<()> {
         /// `AF_BRIDGE`.
         const BRIDGE: u8 = 7;
         let mut body = [0; NDMSG];
@@ -170,7 +170,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
-    pub fn addresses(&mut self, mut visit: impl FnMut(InterfaceAddress)) -> Result<(), SysError> {
+    pub fn addresses(&mut self, mut visit: impl FnMut(InterfaceAddress)) -> Result<()> {
         self.dump(GET_ADDRESS, &[0; 8], "addresses", |payload| {
             if let Some(address) = parse_address(payload) {
                 visit(address);

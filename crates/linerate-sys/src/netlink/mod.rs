@@ -29,7 +29,7 @@ pub use stacked::Tunnel;
 
 use socket::Socket;
 
-use crate::SysError;
+use crate::Result;
 
 /// Open routing netlink socket.
 #[derive(Debug)]
@@ -42,18 +42,12 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If the kernel or a sandbox refuses netlink.
-    pub fn open() -> Result<Self, SysError> {
+    pub fn open() -> Result<Self> {
         // NETLINK_ROUTE is protocol 0, which rustix spells `None`.
         Socket::open(None, "routing netlink socket").map(|socket| Self { socket })
     }
 
-    fn dump(
-        &mut self,
-        kind: u16,
-        body: &[u8],
-        what: &str,
-        visit: impl FnMut(&[u8]),
-    ) -> Result<(), SysError> {
+    fn dump(&mut self, kind: u16, body: &[u8], what: &str, visit: impl FnMut(&[u8])) -> Result<()> {
         self.socket.dump(kind, body, what, visit)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::RouteSocket;
 use super::attribute::{attributes, long, text, word};
-use crate::SysError;
+use crate::Result;
 
 const GET_QDISC: u16 = 38;
 const GET_CLASS: u16 = 42;
@@ -137,7 +137,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
-    pub fn qdiscs(&mut self, mut visit: impl FnMut(&Qdisc<'_>)) -> Result<(), SysError> {
+    pub fn qdiscs(&mut self, mut visit: impl FnMut(&Qdisc<'_>)) -> Result<()> {
         self.dump(GET_QDISC, &[0; 20], "queueing disciplines", |payload| {
             if let Some(qdisc) = parse_qdisc(payload) {
                 visit(&qdisc);
@@ -150,7 +150,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
-    pub fn is_filtered(&mut self, index: u32, handle: u32) -> Result<bool, SysError> {
+    pub fn is_filtered(&mut self, index: u32, handle: u32) -> Result<bool> {
         let mut body = [0; TCMSG];
         body[4..8].copy_from_slice(&index.to_ne_bytes());
         body[12..16].copy_from_slice(&handle.to_ne_bytes());
@@ -163,11 +163,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
-    pub fn htb_classes(
-        &mut self,
-        index: u32,
-        mut visit: impl FnMut(&HtbClass),
-    ) -> Result<(), SysError> {
+    pub fn htb_classes(&mut self, index: u32, mut visit: impl FnMut(&HtbClass)) -> Result<()> {
         let mut body = [0; TCMSG];
         body[4..8].copy_from_slice(&index.to_ne_bytes());
         self.dump(GET_CLASS, &body, "traffic classes", |payload| {

@@ -19,7 +19,7 @@ use super::attribute::{align, attributes, half, push, word};
 use super::links::ip_address;
 use super::message::{FLAG_ACK, FLAG_REPLACE};
 use super::socket::PATIENCE;
-use crate::SysError;
+use crate::{Result, SysError};
 
 const NEW_ROUTE: u16 = 24;
 const GET_ROUTE: u16 = 26;
@@ -267,7 +267,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
-    pub fn routes(&mut self, mut visit: impl FnMut(Route)) -> Result<(), SysError> {
+    pub fn routes(&mut self, mut visit: impl FnMut(Route)) -> Result<()> {
         // An rtmsg of zeros selects both families and every table.
         self.dump(GET_ROUTE, &[0; RTMSG], "routes", |payload| {
             if let Some(route) = Route::from_bytes(payload) {
@@ -280,7 +280,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If there is none, or the kernel is older than 4.13.
-    pub fn route_to(&mut self, address: IpAddr) -> Result<Route, SysError> {
+    pub fn route_to(&mut self, address: IpAddr) -> Result<Route> {
         self.look_up(address, None, FIB_MATCH)
     }
 
@@ -289,16 +289,11 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If there is none, or the kernel cannot resolve it.
-    pub fn route_between(&mut self, source: IpAddr, address: IpAddr) -> Result<Route, SysError> {
+    pub fn route_between(&mut self, source: IpAddr, address: IpAddr) -> Result<Route> {
         self.look_up(address, Some(source), 0)
     }
 
-    fn look_up(
-        &mut self,
-        address: IpAddr,
-        source: Option<IpAddr>,
-        flags: u32,
-    ) -> Result<Route, SysError> {
+    fn look_up(&mut self, address: IpAddr, source: Option<IpAddr>, flags: u32) -> Result<Route> {
         let object = || format!("route to {address}");
         let family =
             if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
@@ -324,7 +319,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If there is no such entry, or it cannot be changed (needs CAP_NET_ADMIN).
-    pub fn replace_route(&mut self, route: &Route) -> Result<(), SysError> {
+    pub fn replace_route(&mut self, route: &Route) -> Result<()> {
         let mut body = route.message.clone();
         let flags = word(&body, 8).unwrap_or(0) & ON_LINK;
         body[8..12].copy_from_slice(&flags.to_ne_bytes());

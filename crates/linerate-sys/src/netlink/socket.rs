@@ -8,7 +8,7 @@ use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFla
 
 use super::message::{FLAG_DUMP, FLAG_REQUEST, Part, parts, write};
 use crate::error::Refusal;
-use crate::{SysError, clock};
+use crate::{Result, SysError, clock};
 
 /// Size of the largest datagram in a dump.
 const RECEIVE_BUFFER: usize = 64 * 1024;
@@ -51,7 +51,7 @@ impl Unanswered {
 
 impl Socket {
     /// Opens a socket in the calling thread's network namespace.
-    pub(super) fn open(protocol: Option<Protocol>, object: &'static str) -> Result<Self, SysError> {
+    pub(super) fn open(protocol: Option<Protocol>, object: &'static str) -> Result<Self> {
         let wrap = |cause: Errno| SysError::new("open", object, cause);
         let fd = net::socket_with(
             AddressFamily::NETLINK,
@@ -74,7 +74,7 @@ impl Socket {
         body: &[u8],
         what: &str,
         visit: impl FnMut(&[u8]),
-    ) -> Result<(), SysError> {
+    ) -> Result<()> {
         self.walk(kind, &[body], visit).map_err(|unanswered| unanswered.during("dump", what))
     }
 

@@ -9,8 +9,8 @@ use std::os::fd::AsFd;
 
 use socket2::{SockFilter, SockRef};
 
-use crate::SysError;
 use crate::socket::describe;
+use crate::{Result, SysError};
 
 /// Opcodes: load 32 bits and load 16 bits from a constant offset.
 const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -90,7 +90,7 @@ impl Filter {
     ///
     /// # Errors
     /// If the kernel refuses the program.
-    pub fn attach(&self, socket: &impl AsFd) -> Result<(), SysError> {
+    pub fn attach(&self, socket: &impl AsFd) -> Result<()> {
         let program: Vec<SockFilter> = self
             .0
             .iter()
@@ -107,7 +107,7 @@ impl Filter {
 ///
 /// # Errors
 /// If the kernel refuses the program.
-pub fn deafen(socket: &impl AsFd) -> Result<(), SysError> {
+pub fn deafen(socket: &impl AsFd) -> Result<()> {
     Filter(vec![(RETURN, 0, 0, 0)]).attach(socket)
 }
 

@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::SysError;
 use crate::socket::raw as option;
+use crate::{Result, SysError};
 
 use super::block::{RingFrame, frames};
 use super::filter::Filter;
@@ -106,7 +106,7 @@ impl FrameRing {
     ///
     /// # Errors
     /// If there is no such interface, CAP_NET_RAW is missing, or there is not enough memory.
-    pub fn open(device: &str, filter: &Filter, shape: RingShape) -> Result<Self, SysError> {
+    pub fn open(device: &str, filter: &Filter, shape: RingShape) -> Result<Self> {
         let failed = |cause: io::Error| SysError::new("open packet ring on", device, cause);
         let ifindex = index_of(device).map_err(failed)?;
         let fd = open_unbound(device, EVERY_TYPE).map_err(failed)?;
@@ -139,7 +139,7 @@ impl FrameRing {
     ///
     /// # Errors
     /// If the socket is broken.
-    pub fn statistics(&self) -> Result<RingStatistics, SysError> {
+    pub fn statistics(&self) -> Result<RingStatistics> {
         option::get(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)
             .map_err(|cause| SysError::new("read packet statistics of", &*self.device, cause))
     }

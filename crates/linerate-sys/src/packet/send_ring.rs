@@ -17,8 +17,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{SendFlags, send};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::SysError;
 use crate::socket::raw as option;
+use crate::{Result, SysError};
 
 use super::sender::{QueueingDiscipline, open_to_send};
 
@@ -87,7 +87,7 @@ impl SendRing {
         n_frames: usize,
         frame_bytes: usize,
         discipline: QueueingDiscipline,
-    ) -> Result<Self, SysError> {
+    ) -> Result<Self> {
         let fd = open_to_send(device, discipline)?;
         let failed = |cause: io::Error| SysError::new("open packet send ring on", device, cause);
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;

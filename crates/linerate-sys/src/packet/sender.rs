@@ -10,9 +10,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use crate::SysError;
 use crate::socket::{self, Buffer, raw as option};
 use crate::udp::{SendBatch, Wait, set_send_timeout};
+use crate::{Result, SysError};
 
 use super::{EVERY_TYPE, index_of, open_unbound, raw};
 
@@ -53,7 +53,7 @@ impl FrameSender {
         n_frames: usize,
         frame_bytes: usize,
         discipline: QueueingDiscipline,
-    ) -> Result<Self, SysError> {
+    ) -> Result<Self> {
         let fd = open_to_send(device, discipline)?;
         set_send_timeout(&fd, SEND_PATIENCE)?;
         let batch = SendBatch::new(n_frames, frame_bytes);
@@ -99,10 +99,7 @@ impl FrameSender {
 }
 
 /// Opens a socket that sends on `device` and receives nothing, with room for many frames under way.
-pub(super) fn open_to_send(
-    device: &str,
-    discipline: QueueingDiscipline,
-) -> Result<OwnedFd, SysError> {
+pub(super) fn open_to_send(device: &str, discipline: QueueingDiscipline) -> Result<OwnedFd> {
     let failed = |cause: io::Error| SysError::new("open packet socket on", device, cause);
     let ifindex = index_of(device).map_err(failed)?;
     let fd = open_unbound(device, EVERY_TYPE).map_err(failed)?;

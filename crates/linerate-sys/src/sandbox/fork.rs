@@ -5,7 +5,7 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::alone;
-use crate::SysError;
+use crate::{Result, SysError};
 
 /// Forks a process that runs `duty` with `channel` and exits with the returned code. It has its own
 /// process group, so that an interrupt from a terminal does not reach it. It inherits standard
@@ -14,11 +14,7 @@ use crate::SysError;
 /// # Errors
 /// If this process has several threads (a lock that another thread holds would never be released in
 /// the new process), or if the kernel refuses.
-pub fn fork(
-    name: &str,
-    channel: OwnedFd,
-    duty: impl FnOnce(OwnedFd) -> i32,
-) -> Result<(), SysError> {
+pub fn fork(name: &str, channel: OwnedFd, duty: impl FnOnce(OwnedFd) -> i32) -> Result<()> {
     alone()?;
     match raw::fork().map_err(|cause| SysError::new("fork a process for", name, cause))? {
         raw::Forked::Parent => Ok(()),

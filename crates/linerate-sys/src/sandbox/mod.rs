@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use crate::SysError;
+use crate::{Result, SysError};
 
 mod fork;
 mod landlock;
@@ -52,11 +52,11 @@ impl Account {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn named(name: &str) -> Result<Option<Self>, SysError> {
+    pub fn named(name: &str) -> Result<Option<Self>> {
         Self::listed(Path::new(USERS), name)
     }
 
-    fn listed(list: &Path, name: &str) -> Result<Option<Self>, SysError> {
+    fn listed(list: &Path, name: &str) -> Result<Option<Self>> {
         match fs::read_to_string(list) {
             Ok(text) => Ok(text.lines().find_map(|line| Self::of_line(line, name))),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
@@ -116,7 +116,7 @@ pub enum Locking {
 /// # Errors
 /// If there are several threads, or a right cannot be removed. A kernel without Landlock or seccomp
 /// is not an error: [`Confined`] reports it.
-pub fn confine(kept: &Confinement) -> Result<Confined, SysError> {
+pub fn confine(kept: &Confinement) -> Result<Confined> {
     let failed = |operation: &'static str| {
         move |cause: rustix::io::Errno| SysError::new(operation, "itself", cause)
     };
@@ -160,7 +160,7 @@ pub fn confine(kept: &Confinement) -> Result<Confined, SysError> {
 }
 
 /// Refuses a process with several threads: rights belong to each thread.
-fn alone() -> Result<(), SysError> {
+fn alone() -> Result<()> {
     const THREADS: &str = "/proc/self/task";
     let error = |cause: io::Error| SysError::new("count the threads in", THREADS, cause);
     match fs::read_dir(Path::new(THREADS)).map_err(error)?.count() {

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use crate::SysError;
+use crate::{Result, SysError};
 
 mod calls;
 mod priority;
@@ -137,12 +137,7 @@ impl Transfers {
     /// # Errors
     /// If the kernel refuses the engine or the memory. `ENOSYS` and `EPERM` mean that the caller
     /// must use another engine.
-    pub fn new(
-        engine: Engine,
-        file: File,
-        slots: u32,
-        slot_bytes: usize,
-    ) -> Result<Self, SysError> {
+    pub fn new(engine: Engine, file: File, slots: u32, slot_bytes: usize) -> Result<Self> {
         let failed = |cause: io::Error| SysError::new("set up", engine.name(), cause);
         let inner = match engine {
             Engine::IoUring | Engine::IoUringPolling | Engine::IoUringThread => {

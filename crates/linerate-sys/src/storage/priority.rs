@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::raw;
-use crate::SysError;
+use crate::{Result, SysError};
 
 /// First bit of the class; the lower bits are level and hint.
 const CLASS_SHIFT: u16 = 13;
@@ -48,7 +48,7 @@ impl Priority {
     ///
     /// # Errors
     /// If the kernel refuses: `realtime` needs `CAP_SYS_NICE` or `CAP_SYS_ADMIN`.
-    pub fn apply(self) -> Result<(), SysError> {
+    pub fn apply(self) -> Result<()> {
         raw::set_priority(self)
             .map_err(|cause| SysError::new("set I/O priority", self.to_string(), cause))
     }

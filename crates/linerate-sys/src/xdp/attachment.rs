@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 
-use crate::SysError;
 use crate::ebpf::program::Program;
 use crate::ebpf::raw;
 use crate::packet::interface_index;
+use crate::{Result, SysError};
 
 /// Place on a frame's path at which a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,11 +54,7 @@ impl Attachment {
     /// # Errors
     /// If the driver has no native XDP, another program is attached, the MTU is too large, or a
     /// privilege is missing.
-    pub(crate) fn at(
-        program: &Program,
-        device: &str,
-        placement: Placement,
-    ) -> Result<Self, SysError> {
+    pub(crate) fn at(program: &Program, device: &str, placement: Placement) -> Result<Self> {
         let ifindex = interface_index(device)?;
         raw::create_xdp_link(program.as_fd(), ifindex, placement.flags())
             .map(|link| Self { link, placement })
@@ -70,7 +66,7 @@ impl Attachment {
     /// # Errors
     /// The kernel's error for the generic placement if neither is possible; for the native one if
     /// the interface is busy.
-    pub(crate) fn at_best(program: &Program, device: &str) -> Result<Self, SysError> {
+    pub(crate) fn at_best(program: &Program, device: &str) -> Result<Self> {
         let native = match Self::at(program, device, Placement::Native) {
             Ok(attachment) => return Ok(attachment),
             Err(error) => error,

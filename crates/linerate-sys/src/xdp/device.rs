@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::SysError;
 use crate::netlink::RouteSocket;
+use crate::{Result, SysError};
 
 /// `IFF_UP` and `IFF_LOWER_UP` of linux/if.h.
 const UP: u32 = 1 << 0;
@@ -15,7 +15,7 @@ const TAG_BYTES: u32 = 4;
 
 /// Refuses `device`, of the calling thread's network namespace, if it is down or cannot carry
 /// frames of `frame_bytes`.
-pub(crate) fn ready(device: &str, frame_bytes: u32) -> Result<(), SysError> {
+pub(crate) fn ready(device: &str, frame_bytes: u32) -> Result<()> {
     let mut found = None;
     RouteSocket::open()?.links(|link| {
         if link.name == device {

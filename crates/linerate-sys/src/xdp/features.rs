@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::SysError;
+use crate::Result;
 use crate::netlink::{GenericSocket, attributes, push};
 use crate::packet::interface_index;
 
@@ -57,7 +57,7 @@ impl Features {
 ///
 /// # Errors
 /// If there is no such device, or the kernel does not answer.
-pub fn features(device: &str) -> Result<Option<Features>, SysError> {
+pub fn features(device: &str) -> Result<Option<Features>> {
     let ifindex = interface_index(device)?;
     let mut socket = GenericSocket::open()?;
     let Some(family) = socket.family("netdev")? else { return Ok(None) };

@@ -4,13 +4,13 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use super::attachment::{Attachment, Placement};
 use super::socket::XdpSocket;
-use crate::SysError;
 use crate::ebpf::assembler::{
     Assembler, Code, Condition, Helper, Label, Operand, Operation, Register, Width,
 };
 use crate::ebpf::map::Map;
 use crate::ebpf::program::{Action, Kind, Program};
 use crate::privilege::{AttachedFilter, helped};
+use crate::{Result, SysError};
 
 /// Condition on a frame: up to eight bytes at `offset` from the start of the Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Filter {
         alternatives: &[&[Match]],
         placement: Option<Placement>,
         multi_buffer: bool,
-    ) -> Result<Self, SysError> {
+    ) -> Result<Self> {
         let attached = Self::attach_here(device, alternatives, placement, multi_buffer);
         let error = match attached {
             Err(error) if error.is_refused() => error,
@@ -135,7 +135,7 @@ impl Filter {
         alternatives: &[&[Match]],
         placement: Option<Placement>,
         multi_buffer: bool,
-    ) -> Result<Self, SysError> {
+    ) -> Result<Self> {
         let sockets = Map::xdp_sockets("lr_sockets", MOST_QUEUES)?;
         let kind = if multi_buffer { Kind::XdpMultiBuffer } else { Kind::Xdp };
         let program = Program::load(kind, "lr_filter", &code(alternatives, &sockets))?;
@@ -150,7 +150,7 @@ impl Filter {
     ///
     /// # Errors
     /// If the socket is bound to another device.
-    pub fn direct(&self, socket: &XdpSocket) -> Result<(), SysError> {
+    pub fn direct(&self, socket: &XdpSocket) -> Result<()> {
         self.sockets.set(socket.queue(), socket.as_fd().as_raw_fd() as u32).map_err(|error| {
             let object = format!("queue {} of {}", socket.queue(), self.device);
             SysError::new("direct frames to the XDP socket of", object, error.cause)
@@ -176,7 +176,7 @@ impl Filter {
     ///
     /// # Errors
     /// If the kernel refuses the test.
-    pub fn takes(&self, frame: &[u8]) -> Result<bool, SysError> {
+    pub fn takes(&self, frame: &[u8]) -> Result<bool> {
         /// `XDP_REDIRECT`.
         const REDIRECTED: u32 = 4;
         Ok(self.program.judge(frame)? == REDIRECTED)

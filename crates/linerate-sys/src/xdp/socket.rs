@@ -22,7 +22,7 @@ use super::ring::{Draining, Filling};
 use super::umem::{Cut, Umem};
 use crate::packet::interface_index;
 use crate::privilege::or_helper;
-use crate::{SysError, clock};
+use crate::{Result, SysError, clock};
 
 /// Copying of frames between the device's memory and ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl XdpSocket {
     ///
     /// # Panics
     /// If a number of frames is neither zero nor a power of two.
-    pub fn open(device: &str, options: Options) -> Result<Self, SysError> {
+    pub fn open(device: &str, options: Options) -> Result<Self> {
         let error = |cause: io::Error| refused(device, options, cause);
         let ifindex = interface_index(device)?;
         if options.n_transmit > 0 {
@@ -352,7 +352,7 @@ impl XdpSocket {
     ///
     /// # Errors
     /// If the kernel refuses to wait.
-    pub fn wait(&self, timeout_ns: u64) -> Result<(), SysError> {
+    pub fn wait(&self, timeout_ns: u64) -> Result<()> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         const NANOS_PER_SECOND: u64 = 1_000_000_000;
         let timeout = Timespec {
@@ -369,7 +369,7 @@ impl XdpSocket {
     ///
     /// # Errors
     /// If the socket is broken.
-    pub fn statistics(&self) -> Result<Statistics, SysError> {
+    pub fn statistics(&self) -> Result<Statistics> {
         let told = sockopt::xdp_statistics(&self.fd)
             .map_err(|cause| SysError::new("read XDP statistics of", &*self.device, cause))?;
         Ok(Statistics {

@@ -30,7 +30,7 @@ use super::plans::Path;
 use super::settings::{Present, WindowScope, questions};
 use super::{Sessions, Settings};
 use crate::stages::Bench;
-use crate::{Ended, Exit, Failure};
+use crate::{Ended, Exit, Failure, Result};
 use ends::Ends;
 use settle::Wanted;
 
@@ -82,7 +82,7 @@ pub fn ask(
     endpoints: &[Endpoint],
     (from, to): (&Endpoint, &Endpoint),
     tuning: &WindowTuning,
-) -> Result<Asked, Failure> {
+) -> Result<Asked> {
     let ends = ends_of(endpoints, (from, to), tuning);
     let host = &to.host;
     let console = from

@@ -34,7 +34,7 @@ struct SimulatedHost {
 }
 
 impl Sessions for SimulatedHost {
-    fn open(&self, host: &str) -> Result<Box<dyn Settings>, Failure> {
+    fn open(&self, host: &str) -> Result<Box<dyn Settings>> {
         if self.is_away {
             return Err(Failure::missing(format!("{host} is not there")));
         }

@@ -32,9 +32,9 @@ use self::mixes::Mixes;
 use self::search::Searching;
 use super::host::{Host, Presence};
 use super::{Exit, RunOptions, RunSummary};
-use crate::ControlError;
 use crate::search::Ended;
 use crate::wire::{JobOffer, Message, printable};
+use crate::{ControlError, Result};
 
 /// Present time on both clocks of the conductor.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,7 @@ pub(crate) enum Output {
     /// A search has ended.
     SearchEnded { search: usize, why: Ended },
     /// The campaign is over.
-    Finish(Box<Result<RunSummary, ControlError>>),
+    Finish(Box<Result<RunSummary>>),
 }
 
 /// Time from the order to start until the earliest job starts, in the first trial. Covers the
@@ -211,8 +211,8 @@ impl Conductor {
         done: &HashSet<TrialId>,
         options: RunOptions,
         entropy: Box<dyn FnMut() -> [u8; 16]>,
-    ) -> Result<Self, ControlError> {
-        fn index(name: &str, trial: &TrialSpec, hosts: &[String]) -> Result<usize, ControlError> {
+    ) -> Result<Self> {
+        fn index(name: &str, trial: &TrialSpec, hosts: &[String]) -> Result<usize> {
             hosts.iter().position(|host| host == name).ok_or_else(|| ControlError::UnknownHost {
                 host: name.to_owned(),
                 trial: trial.id.0,
@@ -225,7 +225,7 @@ impl Conductor {
                 let ends = |job: &JobSpec| {
                     Ok((index(&job.from.host, trial, hosts)?, index(&job.to.host, trial, hosts)?))
                 };
-                trial.jobs.iter().map(ends).collect::<Result<Vec<_>, ControlError>>()
+                trial.jobs.iter().map(ends).collect::<Result<Vec<_>>>()
             })
             .collect::<Result<Vec<_>, _>>()?;
         // Before `pending` is made: searches, looks and mixes choose their trials later.
