@@ -134,9 +134,13 @@ fn the_one(sent: &[u64]) -> Option<u32> {
 }
 
 #[cfg(test)]
+#[path = "../../linerate-sys/tests/shared/host.rs"]
+mod host;
+
+#[cfg(test)]
 mod tests {
+    use super::host::Namespace;
     use super::*;
-    use std::process::Command;
 
     #[test]
     fn a_member_is_returned_only_if_it_stands_out() {
@@ -145,52 +149,28 @@ mod tests {
         assert_eq!((the_one(&[32, 32]), the_one(&[64, 40]), the_one(&[])), (None, None, None));
     }
 
-    /// Namespaces that are removed on drop.
-    struct Namespaces([String; 2]);
-
-    impl Drop for Namespaces {
-        fn drop(&mut self) {
-            for name in &self.0 {
-                let _ = Command::new("ip").args(["netns", "del", name]).status();
-            }
-        }
-    }
-
-    fn ip(arguments: &str) {
-        let status =
-            Command::new("ip").args(arguments.split_whitespace()).status().expect("ip runs");
-        assert!(status.success(), "ip {arguments}");
-    }
-
     /// Makes two hosts with two equal-cost legs between them. `None` without the right to make
     /// namespaces.
-    fn two_legs(policy: &str) -> Option<Namespaces> {
-        let names = ["a", "b"].map(|end| format!("lr-probe{policy}{end}-{}", std::process::id()));
-        let made = names.iter().all(|name| {
-            Command::new("ip")
-                .args(["netns", "add", name])
-                .status()
-                .is_ok_and(|status| status.success())
-        });
-        let namespaces = Namespaces(names);
-        if !made {
-            println!("skipped: network namespaces cannot be made here");
-            return None;
-        }
-        let [a, b] = &namespaces.0;
+    fn two_legs(policy: &str) -> Option<[Namespace; 2]> {
+        let made = |end| {
+            let name = format!("lr-probe{policy}{end}-{}", std::process::id());
+            Namespace::new("two legs", name)
+        };
+        let namespaces = [made("a")?, made("b")?];
+        let [a, b] = &namespaces;
         for leg in 0..2 {
-            ip(&format!("-n {a} link add leg{leg} type veth peer name leg{leg} netns {b}"));
-            for (host, name) in [(1, a), (2, b)] {
-                ip(&format!("-n {name} addr add 10.9.{leg}.{host}/24 dev leg{leg}"));
-                ip(&format!("-n {name} link set leg{leg} up"));
+            a.ran(&format!("ip link add leg{leg} type veth peer name leg{leg} netns {}", b.name));
+            for (host, end) in [(1, a), (2, b)] {
+                end.ran(&format!("ip addr add 10.9.{leg}.{host}/24 dev leg{leg}"));
+                end.ran(&format!("ip link set leg{leg} up"));
             }
         }
         // Not an address of a leg: Linux 6.15 prefers the leg that has the source address.
-        ip(&format!("-n {a} link set lo up"));
-        ip(&format!("-n {a} addr add 10.9.8.1/32 dev lo"));
-        ip(&format!("-n {b} addr add 10.9.9.9/32 dev leg0"));
-        ip(&format!("-n {a} route add 10.9.9.9 nexthop via 10.9.0.2 nexthop via 10.9.1.2"));
-        linerate_sys::netns::within(a, || {
+        a.ran("ip link set lo up");
+        a.ran("ip addr add 10.9.8.1/32 dev lo");
+        b.ran("ip addr add 10.9.9.9/32 dev leg0");
+        a.ran("ip route add 10.9.9.9 nexthop via 10.9.0.2 nexthop via 10.9.1.2");
+        linerate_sys::netns::within(&a.name, || {
             std::fs::write("/proc/sys/net/ipv4/fib_multipath_hash_policy", policy)
                 .expect("its own namespace");
         })
@@ -198,8 +178,8 @@ mod tests {
         Some(namespaces)
     }
 
-    fn probed(namespaces: &Namespaces) -> Vec<Option<u32>> {
-        linerate_sys::netns::within(&namespaces.0[0], || {
+    fn probed(namespaces: &[Namespace; 2]) -> Vec<Option<u32>> {
+        linerate_sys::netns::within(&namespaces[0].name, || {
             let members = ["leg0".to_owned(), "leg1".to_owned()];
             let from = "10.9.8.1".parse().expect("an address");
             let mut probe = FlowProbe::new(from, ([10, 9, 9, 9], 5201).into(), &members)

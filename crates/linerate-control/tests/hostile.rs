@@ -4,7 +4,6 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -25,6 +24,7 @@ use linerate_model::{
 use serde_json::json;
 
 use crate::common::{ANY_PORT, Listening, Recorded, campaign, endpoint, job, trial};
+use crate::host::{Namespace, skip, tried};
 
 fn campaign_at(address: SocketAddr, n_trials: u32) -> CampaignRun {
     let null = || vec![job("null", endpoint("a", None), endpoint("b", None), json!({}))];
@@ -216,37 +216,25 @@ fn a_conductor_that_vanishes_while_its_trial_waits_leaves_the_agent_to_the_next(
 }
 
 /// Network namespace whose loopback can drop all packets of a port.
-struct Space(String);
+struct Space(Namespace);
 
 impl Space {
     /// Makes the namespace. Prints a skip and returns `None` if that is not possible.
     fn new() -> Option<Self> {
-        let space = Self(format!("lr-test-gone-{}", std::process::id()));
-        let made = space.ip(&["netns", "add", &space.0])
-            && space.ip(&["-n", &space.0, "link", "set", "lo", "up"]);
-        let table = "table ip t { chain c { type filter hook input priority 0; }; }";
-        if made && space.ip(&["netns", "exec", &space.0, "nft", table]) {
-            return Some(space);
+        let (test, name) = ("a host that is gone", format!("lr-test-gone-{}", std::process::id()));
+        let space = Self(Namespace::new(test, name)?);
+        space.0.ran("ip link set lo up");
+        let table = "nft table ip t { chain c { type filter hook input priority 0; }; }";
+        match tried(&format!("ip netns exec {} {table}", space.0.name)) {
+            Ok(_) => Some(space),
+            Err(complaint) => skip(test, &complaint),
         }
-        println!("skipped: a host that is gone: needs root, ip and nft");
-        None
-    }
-
-    fn ip(&self, arguments: &[&str]) -> bool {
-        Command::new("ip").args(arguments).output().is_ok_and(|output| output.status.success())
     }
 
     fn cut(&self, port: u16) {
         for end in ["sport", "dport"] {
-            let rule = format!("add rule ip t c tcp {end} {port} drop");
-            assert!(self.ip(&["netns", "exec", &self.0, "nft", &rule]));
+            self.0.ran(&format!("nft add rule ip t c tcp {end} {port} drop"));
         }
-    }
-}
-
-impl Drop for Space {
-    fn drop(&mut self) {
-        self.ip(&["netns", "delete", &self.0]);
     }
 }
 
@@ -283,7 +271,7 @@ fn frees_its_place<T>(
 fn a_conductor_whose_host_is_gone_leaves_its_place_and_one_that_is_silent_does_not() {
     let Some(space) = Space::new() else { return };
     let timeouts = Timeouts { silence: Duration::from_secs(3_600), ..Timeouts::default() };
-    linerate_sys::netns::within(&space.0, || {
+    linerate_sys::netns::within(&space.0.name, || {
         let running = serve(AgentOptions { timeouts, ..AgentOptions::default() });
         let address = running.address;
         let measuring = silent_conductor(address, false);

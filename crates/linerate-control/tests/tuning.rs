@@ -4,7 +4,6 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -14,49 +13,43 @@ use linerate_control::{
 use linerate_model::HostAddress;
 use linerate_sys::netns::within;
 
+use crate::host::{Namespace, ran};
+
 const PEER: &str = "198.18.7.2";
 
 /// Namespace with one device `lr0` and a route by it, removed on drop.
-struct Space(String);
+struct Space(Namespace);
 
 impl Space {
     fn build(instance: &str) -> Option<Self> {
         let name = format!("lr-{}-{instance}", std::process::id());
-        let ip = |arguments: String| {
-            Command::new("ip").args(arguments.split(' ')).output().is_ok_and(|o| o.status.success())
-        };
-        if !ip(format!("netns add {name}")) {
-            println!("skipped: {instance}: needs root to make network namespaces");
-            return None;
+        let space = Self(Namespace::new(instance, name)?);
+        for command in [
+            "ip link set lo up",
+            "ip link add lr0 type veth peer name lr1",
+            "ip address add 198.18.7.1/24 dev lr0",
+            "ip link set lr0 up",
+            "ip link set lr1 up",
+        ] {
+            space.0.ran(command);
         }
-        let space = Self(name);
-        let name = &space.0;
-        assert!(ip(format!("-n {name} link set lo up")));
-        assert!(ip(format!("-n {name} link add lr0 type veth peer name lr1")));
-        assert!(ip(format!("-n {name} address add 198.18.7.1/24 dev lr0")));
-        assert!(ip(format!("-n {name} link set lr0 up")));
-        assert!(ip(format!("-n {name} link set lr1 up")));
         eventually("a carrier", || !space.route().contains("linkdown"));
         Some(space)
     }
 
     fn route(&self) -> String {
-        let output = Command::new("ip")
-            .args(["-n", &self.0, "route", "show", "198.18.7.0/24"])
-            .output()
-            .unwrap();
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        self.0.ran("ip route show 198.18.7.0/24").trim().to_owned()
     }
 
     fn rmem(&self) -> String {
-        within(&self.0, || linerate_sys::sysctl::read("net.ipv4.tcp_rmem").unwrap()).unwrap()
+        within(&self.0.name, || linerate_sys::sysctl::read("net.ipv4.tcp_rmem").unwrap()).unwrap()
     }
 
     /// Starts a listening agent inside it.
     fn agent(&self, consent: Consent) -> (Agent, linerate_control::Stopper, HostAddress) {
         let agent = Agent::new(AgentOptions { consent, ..AgentOptions::default() });
         let (tell, told) = channel();
-        let (name, serving) = (self.0.clone(), agent.clone());
+        let (name, serving) = (self.0.name.clone(), agent.clone());
         std::thread::spawn(move || {
             within(&name, || {
                 let serving =
@@ -71,13 +64,7 @@ impl Space {
     }
 
     fn tuner(&self, address: &HostAddress) -> Tuner {
-        within(&self.0, || Tuner::open("bmc", address, None, "test").unwrap()).unwrap()
-    }
-}
-
-impl Drop for Space {
-    fn drop(&mut self) {
-        let _gone = Command::new("ip").args(["netns", "delete", &self.0]).output();
+        within(&self.0.name, || Tuner::open("bmc", address, None, "test").unwrap()).unwrap()
     }
 }
 
@@ -146,7 +133,7 @@ fn settings_are_read_applied_and_put_back_on_request_and_at_the_end_of_the_sessi
         "a kept change stays"
     );
     tuner.apply(vec![window(0)]).unwrap();
-    within(&space.0, || stopper.stop()).unwrap();
+    within(&space.0.name, || stopper.stop()).unwrap();
     eventually("put back to what was kept", || space.route().contains("window 7300"));
 }
 
@@ -158,12 +145,10 @@ fn connections_that_an_agent_accepts_have_the_buffers_of_the_present_settings() 
     let HostAddress::Tcp(at) = &address else { panic!("it listens on TCP") };
     // The agent waits for the first bytes of a connection: it stays open meanwhile.
     let accepted = || {
-        let stream = within(&space.0, || std::net::TcpStream::connect(at).unwrap()).unwrap();
+        let stream = within(&space.0.name, || std::net::TcpStream::connect(at).unwrap()).unwrap();
         let peer = format!("dport = :{}", stream.local_addr().unwrap().port());
         let found = || {
-            let mut ss = Command::new("ip");
-            ss.args(["netns", "exec", &space.0, "ss", "-tnmH", "state", "established"]);
-            let told = String::from_utf8(ss.arg(&peer).output().unwrap().stdout).unwrap();
+            let told = space.0.ran(&format!("ss -tnmH state established {peer}"));
             let (_, memory) = told.split_once(",rb")?;
             Some(memory.split_once(',')?.0.parse::<u32>().unwrap())
         };
@@ -184,7 +169,7 @@ fn connections_that_an_agent_accepts_have_the_buffers_of_the_present_settings() 
     tuner.apply(vec![rmem("4096 12288 12288")]).unwrap();
     drop(tuner);
     eventually("everything put back", || accepted() == before);
-    within(&space.0, || stopper.stop()).unwrap();
+    within(&space.0.name, || stopper.stop()).unwrap();
 }
 
 #[test]
@@ -217,16 +202,17 @@ fn a_change_is_all_or_nothing_and_needs_consent() {
     };
     let refused = tuner.apply(vec![elsewhere]).unwrap_err().to_string();
     assert!(refused.contains("it leads out of lo, not of lr0"), "{refused}");
-    let second =
-        within(&space.0, || Tuner::open("bmc", &address, None, "second").unwrap_err().to_string())
-            .unwrap();
+    let second = within(&space.0.name, || {
+        Tuner::open("bmc", &address, None, "second").unwrap_err().to_string()
+    })
+    .unwrap();
     assert!(second.contains("busy"), "{second}");
     tuner.apply(vec![window(7300)]).unwrap();
-    assert_eq!(within(&space.0, || agent.put_back()).unwrap(), [""; 0]);
+    assert_eq!(within(&space.0.name, || agent.put_back()).unwrap(), [""; 0]);
     assert_eq!(space.route(), route, "an agent puts everything back before it ends");
     let refused = tuner.apply(vec![window(7300)]).unwrap_err().to_string();
     assert!(refused.contains("ending"), "{refused}");
-    within(&space.0, || stopper.stop()).unwrap();
+    within(&space.0.name, || stopper.stop()).unwrap();
 }
 
 #[test]
@@ -234,7 +220,7 @@ fn changes_of_a_killed_agent_are_put_back_from_the_journal_unless_another_progra
     let Some(space) = Space::build("journal") else { return };
     let folder = tempfile::tempdir().unwrap();
     let (route, before) = (space.route(), space.rmem());
-    let restored = || within(&space.0, || restore(folder.path()).unwrap()).unwrap();
+    let restored = || within(&space.0.name, || restore(folder.path()).unwrap()).unwrap();
     assert_eq!(restored(), []);
     {
         let (agent, _stopper, address) = space.agent(consent(folder.path()));
@@ -250,10 +236,8 @@ fn changes_of_a_killed_agent_are_put_back_from_the_journal_unless_another_progra
             .unwrap();
         drop((tuner, agent));
     }
-    let set = Command::new("ip")
-        .args(["netns", "exec", &space.0, "sysctl", "-qw", "net.ipv4.tcp_rmem=4096 20000 20000"])
-        .status();
-    assert!(set.unwrap().success());
+    let set = || linerate_sys::sysctl::write("net.ipv4.tcp_rmem", "4096 20000 20000");
+    within(&space.0.name, set).unwrap().unwrap();
     let found = restored();
     assert!(
         matches!(&found[0], Restored::Left(why) if why.contains("another program")),
@@ -284,37 +268,26 @@ fn example(folder: &Path, allowed: &str) -> [String; 3] {
 
 /// Returns the address of an agent in another process, inside a namespace with its own sysfs.
 fn process(space: &Space, folder: &Path) -> HostAddress {
-    let inside = ["ip", "netns", "exec", &space.0].map(str::to_owned);
+    let inside = ["ip", "netns", "exec", &space.0.name].map(str::to_owned);
     HostAddress::Command([&inside[..], &example(folder, "lr0")].concat())
 }
 
 /// Reads a file of `lr0` in the sysfs of the namespace.
 fn steered(space: &Space, place: &str) -> String {
-    let file = format!("/sys/class/net/lr0/{place}");
-    let output =
-        Command::new("ip").args(["netns", "exec", &space.0, "cat", &file]).output().unwrap();
-    linerate_sys::steering::plain(&String::from_utf8(output.stdout).unwrap())
+    linerate_sys::steering::plain(&space.0.ran(&format!("cat /sys/class/net/lr0/{place}")))
 }
 
 /// Kills the one agent that is `living`, once those of earlier sessions have ended.
 fn kill(living: impl Fn() -> String) {
     eventually("one agent lives there", || living().split_whitespace().count() == 1);
-    assert!(
-        Command::new("kill")
-            .arg("-9")
-            .args(living().split_whitespace())
-            .status()
-            .unwrap()
-            .success()
-    );
+    ran(&format!("kill -9 {}", living()));
     eventually("killed", || living().is_empty());
 }
 
 impl Space {
     /// Returns the ids of the processes inside.
     fn living(&self) -> String {
-        let pids = Command::new("ip").args(["netns", "pids", &self.0]).output().unwrap().stdout;
-        String::from_utf8(pids).unwrap()
+        ran(&format!("ip netns pids {}", self.0.name))
     }
 }
 
@@ -342,8 +315,7 @@ fn steering_of_an_interface_is_changed_with_consent_and_put_back_even_after_sigk
         .to_string();
     assert!(refused.contains("set threaded of lr0"), "{refused}");
     assert_eq!(steered(&space, RPS), "0", "the first change was undone");
-    let merge = ["netns", "exec", &space.0, "ethtool", "-K", "lr0", "gro", "on"];
-    assert!(Command::new("ip").args(merge).status().unwrap().success());
+    space.0.ran("ethtool -K lr0 gro on");
     tuner.apply(vec![steering("rps_cpus", "1"), steering("threaded", "1")]).unwrap();
     assert_eq!((steered(&space, RPS), steered(&space, "threaded")), ("1".into(), "1".into()));
     let refused = tuner.apply(vec![steering("rps_cpus", "cpu1")]).unwrap_err().to_string();
@@ -374,14 +346,6 @@ fn steering_of_an_interface_is_changed_with_consent_and_put_back_even_after_sigk
 fn coalescing_of_a_tap_is_changed_and_put_back_and_a_device_without_it_is_reported() {
     let Some(space) = Space::build("tap") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let ip = |arguments: &str| {
-        Command::new("ip")
-            .args(["-n", &space.0])
-            .args(arguments.split(' '))
-            .status()
-            .unwrap()
-            .success()
-    };
     let address = process(&space, folder.path());
     let open = || Tuner::open("there", &address, None, "test").unwrap();
     for setting in ["rx_frames", "rx_usecs", "adaptive_rx", "rx_ring", "tx_ring", "irq_cpus"] {
@@ -389,13 +353,10 @@ fn coalescing_of_a_tap_is_changed_and_put_back_and_a_device_without_it_is_report
         assert!(why.contains("not offered by this device"), "a veth has no {setting}: {why}");
     }
 
-    assert!(ip("link delete lr0") && ip("tuntap add lr0 mode tap"));
+    space.0.ran("ip link delete lr0");
+    space.0.ran("ip tuntap add lr0 mode tap");
     let frames = || {
-        let output = Command::new("ip")
-            .args(["netns", "exec", &space.0, "ethtool", "-c", "lr0"])
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = space.0.ran("ethtool -c lr0");
         text.lines().find_map(|line| line.strip_prefix("rx-frames:")).unwrap().trim().to_owned()
     };
     let mut tuner = open();

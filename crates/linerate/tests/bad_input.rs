@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use linerate_model::TrialOutcome;
 
@@ -404,9 +404,7 @@ fn an_address_family_the_host_lacks_fails_the_trial_and_says_so() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let pair = Pair::build("four");
-    let off =
-        ["netns", "exec", &pair.names[0], "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"];
-    assert!(Command::new("ip").args(off).status().expect("ip runs").success());
+    pair.ran(0, "sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
     let testbed = "[[host]]\nname = \"here\"\nreach = \"local\"\n\
                    [[endpoint]]\nname = \"a\"\nhost = \"here\"\naddress = \"::1\"\n\
                    [[endpoint]]\nname = \"b\"\nhost = \"here\"\naddress = \"::1\"\n";

@@ -116,15 +116,8 @@ fn a_comparison_killed_between_its_arms_is_resumed_and_measures_each_arm_once() 
 
 /// Segments travel one by one, so that a small window holds few of them.
 fn without_offloads(pair: &Pair) {
-    for name in &pair.names {
-        let output = std::process::Command::new("ip")
-            .args([
-                "netns", "exec", name, "ethtool", "-K", "v0", "gro", "off", "gso", "off", "tso",
-                "off",
-            ])
-            .output()
-            .expect("ip runs");
-        assert!(output.status.success(), "{output:?}");
+    for end in 0..2 {
+        pair.ran(end, "ethtool -K v0 gro off gso off tso off");
     }
 }
 

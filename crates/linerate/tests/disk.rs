@@ -1,44 +1,14 @@
 //! `linerate disk` on a loop device: listed with its reasons, claimed by its serial number,
 //! released.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::common::run;
+use crate::host::Loop;
 
 const SIZE: u64 = 16 << 20;
-
-/// A loop device over a blank file.
-struct Loop(PathBuf);
-
-impl Loop {
-    /// Returns `None` with a message if there are none.
-    fn new(test: &str, image: &std::path::Path) -> Option<Self> {
-        std::fs::File::create(image).and_then(|file| file.set_len(SIZE)).expect("a sparse file");
-        let output = Command::new("losetup").args(["-f", "--show"]).arg(image).output();
-        match output {
-            Ok(output) if output.status.success() => {
-                Some(Self(String::from_utf8_lossy(&output.stdout).trim().to_owned().into()))
-            }
-            _ => {
-                println!("skipped: {test}: no loop devices here");
-                None
-            }
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.0.to_str().expect("plain text")
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
-    }
-}
 
 /// Returns the entry of `device` in `disk list --json`.
 fn listed(folder: &std::path::Path, device: &str) -> Value {
@@ -53,9 +23,10 @@ fn listed(folder: &std::path::Path, device: &str) -> Value {
 fn a_blank_disk_is_claimed_by_its_serial_number_and_released_and_another_is_refused_with_reasons() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    let Some(disk) = Loop::new("disk claim", &folder.join("image")) else { return };
-    let before = std::fs::read(folder.join("image")).expect("the image");
-    let known = listed(folder, disk.name());
+    let Some(disk) = Loop::within("disk claim", "", SIZE, folder) else { return };
+    let name = disk.device.to_str().expect("plain text");
+    let before = std::fs::read(&disk.image).expect("the image");
+    let known = listed(folder, name);
     assert_eq!(
         (known["size_bytes"].as_u64(), known["why"].as_array().map(Vec::len)),
         (Some(SIZE), Some(0)),
@@ -63,32 +34,27 @@ fn a_blank_disk_is_claimed_by_its_serial_number_and_released_and_another_is_refu
     );
     let serial = known["serial"].as_str().expect("its file stands for it").to_owned();
 
-    let nameless = run(folder, &["disk", "claim", disk.name()]).expect(2);
+    let nameless = run(folder, &["disk", "claim", name]).expect(2);
     assert!(nameless.stderr.contains("name its serial number"), "{}", nameless.stderr);
-    let wrong = run(folder, &["disk", "claim", disk.name(), "--serial", "WD-1"]).expect(4);
+    let wrong = run(folder, &["disk", "claim", name, "--serial", "WD-1"]).expect(4);
     assert!(wrong.stderr.contains("its serial number is not WD-1"), "{}", wrong.stderr);
-    let claimed = run(folder, &["disk", "claim", disk.name(), "--serial", &serial]).expect(0);
+    let claimed = run(folder, &["disk", "claim", name, "--serial", &serial]).expect(0);
     assert!(claimed.stdout.contains("wrote 4096 bytes at its start"), "{}", claimed.stdout);
     assert!(
-        listed(folder, disk.name())["verdict"]
-            .as_str()
-            .is_some_and(|told| told.starts_with("claimed"))
+        listed(folder, name)["verdict"].as_str().is_some_and(|told| told.starts_with("claimed"))
     );
-    run(folder, &["disk", "release", disk.name()]).expect(0);
-    assert!(std::fs::read(folder.join("image")).expect("the image") == before, "it is as it was");
+    run(folder, &["disk", "release", name]).expect(0);
+    assert!(std::fs::read(&disk.image).expect("the image") == before, "it is as it was");
 
     if Command::new("mkfs.ext4")
-        .args(["-q", "-F", disk.name()])
+        .args(["-q", "-F", name])
         .status()
         .is_ok_and(|status| status.success())
     {
-        let made = std::fs::read(folder.join("image")).expect("the image");
-        let refused = run(folder, &["disk", "claim", disk.name(), "--serial", &serial]).expect(4);
+        let made = std::fs::read(&disk.image).expect("the image");
+        let refused = run(folder, &["disk", "claim", name, "--serial", &serial]).expect(4);
         assert!(refused.stderr.contains("it contains ext4 (filesystem)"), "{}", refused.stderr);
-        assert!(
-            std::fs::read(folder.join("image")).expect("the image") == made,
-            "not a byte was changed"
-        );
+        assert!(std::fs::read(&disk.image).expect("the image") == made, "not a byte was changed");
     } else {
         println!("skipped: disk claim on ext4: there is no mkfs.ext4");
     }

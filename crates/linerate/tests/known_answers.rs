@@ -518,8 +518,7 @@ fn a_testbed_of_ipv6_addresses_is_measured_over_ipv6() {
     let folder = tempfile::tempdir().expect("a folder");
     let pair = common::Pair::build("six");
     for (end, address) in [(0, "2001:2::1/64"), (1, "2001:2::2/64")] {
-        let added = ["-n", &pair.names[end], "address", "add", address, "dev", "v0", "nodad"];
-        assert!(std::process::Command::new("ip").args(added).status().expect("ip runs").success());
+        pair.ran(end, &format!("ip address add {address} dev v0 nodad"));
     }
     // Both endpoints are an address of the same namespace, so that no second agent is needed.
     file(

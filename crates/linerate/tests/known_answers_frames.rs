@@ -6,12 +6,14 @@
 //! printed.
 
 use std::path::Path;
-use std::process::Command;
 
 use linerate_analysis::{DropCause, LossPlace, LossStudy, Reason};
 use linerate_model::{Counter, JobRecord, Validity};
 
-use crate::common::{Ended, Measured, attempt, file, measure, measure_in, plan, privileged, turn};
+use crate::common::{
+    Ended, Measured, attempt, file, linerate_in, measure, measure_in, plan, privileged, turn,
+};
+use crate::host::Namespace;
 
 fn loss(measured: &Measured) -> &LossStudy {
     let [loss] = &measured.job().loss[..] else {
@@ -252,7 +254,7 @@ fn raw_load_outside_a_lab_is_refused_with_a_remedy() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     // Its name shows that no lab made this namespace.
-    let outside = Outside::build();
+    let outside = outside();
     file(folder.path(), "plan.toml", &plan("frames", 0.5, "rate = \"1 kpps\", device = \"d0\""));
     file(
         folder.path(),
@@ -262,25 +264,8 @@ fn raw_load_outside_a_lab_is_refused_with_a_remedy() {
          address = \"198.18.8.1\"\n[[endpoint]]\nname = \"b\"\nhost = \"here\"\naddress \
          = \"198.18.8.1\"\n",
     );
-    let program = env!("CARGO_BIN_EXE_linerate");
-    let arguments = [
-        "netns",
-        "exec",
-        &outside.0,
-        program,
-        "run",
-        "plan.toml",
-        "--testbed",
-        "here.toml",
-        "--ledger",
-        "raw.ledger",
-    ];
-    let mut command = Command::new("ip");
-    command
-        .args(arguments)
-        .current_dir(folder.path())
-        .env("LINERATE_KEYS", folder.path().join("keys"))
-        .env("NO_COLOR", "1");
+    let arguments = ["run", "plan.toml", "--testbed", "here.toml", "--ledger", "raw.ledger"];
+    let mut command = linerate_in(&outside.name, folder.path(), "keys", &arguments);
     let ended: Ended = command.output().expect("ip starts").into();
     println!("{}", ended.stderr);
     assert_ne!(ended.code, Some(0));
@@ -293,36 +278,19 @@ fn raw_load_outside_a_lab_is_refused_with_a_remedy() {
 }
 
 /// A network namespace with a lab's name that no lab keeps, with an interface that leads nowhere.
-struct Outside(String);
-
-impl Outside {
-    fn build() -> Self {
-        let outside = Self(format!("lr-outside-{}", std::process::id()));
-        let name = &outside.0;
-        for command in [
-            format!("netns add {name}"),
-            format!("-n {name} link set lo up"),
-            format!("-n {name} link add d0 type veth peer name d1"),
-            format!("-n {name} link set d0 up"),
-            format!("-n {name} link set d1 up"),
-            format!("-n {name} address add 198.18.8.1/24 dev d0"),
-        ] {
-            let output = Command::new("ip").args(command.split(' ')).output().expect("ip runs");
-            assert!(
-                output.status.success(),
-                "ip {command}: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-        }
-        outside
+fn outside() -> Namespace {
+    let name = format!("lr-outside-{}", std::process::id());
+    let outside = Namespace::new("outside", name).expect("the test may make namespaces");
+    for command in [
+        "ip link set lo up",
+        "ip link add d0 type veth peer name d1",
+        "ip link set d0 up",
+        "ip link set d1 up",
+        "ip address add 198.18.8.1/24 dev d0",
+    ] {
+        outside.ran(command);
     }
-}
-
-impl Drop for Outside {
-    fn drop(&mut self) {
-        // If it was never made, there is nothing to remove.
-        let _gone = Command::new("ip").args(["netns", "delete", &self.0]).output();
-    }
+    outside
 }
 
 /// A device that drops, repeats, overtakes and sends back: each is counted as what it is, both

@@ -10,6 +10,8 @@ mod diagnose;
 mod disk;
 mod doctor;
 mod flows;
+#[path = "../../linerate-sys/tests/shared/host.rs"]
+mod host;
 mod iperf3;
 mod json;
 mod known_answers;

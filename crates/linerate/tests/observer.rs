@@ -12,6 +12,7 @@ use linerate_model::{Direction, Validity};
 use crate::common::{
     self, AGENT, Ended, Guard, Pair, eventually, exchange_keys, file, load, privileged,
 };
+use crate::host::{Namespace, ran, tried};
 
 /// Octets of L2 for each of payload on a loss-free run (V4.4): MTU 1500 and Ethernet's header over
 /// the payload of a segment with timestamps.
@@ -19,60 +20,35 @@ const FULL_FRAMES: f64 = (1500.0 + 14.0) / 1448.0;
 
 /// `Pair` with a bridge between its ends.
 struct Switched {
-    pair: Pair,
-    switch: String,
+    // Dropped in this order: a namespace stays as long as a process is in it.
     agents: Vec<Guard>,
-}
-
-impl Drop for Switched {
-    fn drop(&mut self) {
-        self.agents.clear();
-        let _gone = Command::new("ip").args(["netns", "delete", &self.switch]).output();
-    }
-}
-
-fn ip(command: &str) {
-    let output = Command::new("ip").args(command.split(' ')).output().expect("ip runs");
-    assert!(output.status.success(), "ip {command}: {}", String::from_utf8_lossy(&output.stderr));
+    switch: Namespace,
+    pair: Pair,
 }
 
 impl Switched {
     fn build(instance: &str) -> Self {
         let pair = Pair::build(instance);
-        let switch = format!("{}-sw", pair.names[0].trim_end_matches("-a"));
-        let built = Self { switch, pair, agents: Vec::new() };
-        let (switch, [a, b]) = (&built.switch, &built.pair.names);
-        for command in [
-            format!("-n {a} link delete v0"),
-            format!("netns add {switch}"),
-            format!("-n {switch} link set lo up"),
-            format!("-n {switch} link add br0 type bridge"),
-            format!("-n {switch} link set br0 up"),
-        ] {
-            ip(&command);
+        let name = format!("{}-sw", pair.names[0].trim_end_matches("-a"));
+        pair.ran(0, "ip link delete v0");
+        let switch = Namespace::new(instance, name).expect("the test may make namespaces");
+        for command in ["ip link set lo up", "ip link add br0 type bridge", "ip link set br0 up"] {
+            switch.ran(command);
         }
-        for (end, port, address) in [(a, "pa", "198.18.9.1"), (b, "pb", "198.18.9.2")] {
-            for command in [
-                format!("link add v0 netns {end} type veth peer name {port} netns {switch}"),
-                format!("-n {switch} link set {port} master br0 up"),
-                format!("-n {end} address add {address}/24 dev v0"),
-                format!("-n {end} link set v0 up"),
-            ] {
-                ip(&command);
-            }
+        for (end, port, address) in [(0, "pa", "198.18.9.1"), (1, "pb", "198.18.9.2")] {
+            let (own, other) = (&pair.names[end], &switch.name);
+            ran(&format!("ip link add v0 netns {own} type veth peer name {port} netns {other}"));
+            switch.ran(&format!("ip link set {port} master br0 up"));
+            pair.ran(end, &format!("ip address add {address}/24 dev v0"));
+            pair.ran(end, "ip link set v0 up");
         }
-        built
+        Self { agents: Vec::new(), switch, pair }
     }
 
     /// True if the ends send super-packets.
     fn offloads(&self, state: &str) {
-        for end in &self.pair.names {
-            let arguments = [
-                "netns", "exec", end, "ethtool", "-K", "v0", "gso", state, "tso", state, "gro",
-                state,
-            ];
-            let output = Command::new("ip").args(arguments).output().expect("ip runs");
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        for end in 0..2 {
+            self.pair.ran(end, &format!("ethtool -K v0 gso {state} tso {state} gro {state}"));
         }
     }
 
@@ -87,19 +63,10 @@ impl Switched {
             "rwcommunity secret-community\ncreateUser watcher SHA-256 \"a password\" AES \"another \
                 one\"\nrouser watcher priv\n",
         );
+        let (switch, address) = (&self.switch.name, format!("127.0.0.1:{port}"));
         let child = Command::new("ip")
-            .args([
-                "netns",
-                "exec",
-                &self.switch,
-                "snmpd",
-                "-f",
-                "-Le",
-                "-C",
-                "-c",
-                "snmpd.conf",
-                &format!("127.0.0.1:{port}"),
-            ])
+            .args(["netns", "exec", switch, "snmpd", "-f", "-Le", "-C", "-c", "snmpd.conf"])
+            .arg(&address)
             .current_dir(&own)
             .env("SNMP_PERSISTENT_DIR", &own)
             .stdin(Stdio::null())
@@ -109,33 +76,15 @@ impl Switched {
         self.agents.push(Guard(child.expect("ip runs")));
         // NET-SNMP-AGENT-MIB::nsCacheTimeout of ifTable.
         let object = "1.3.6.1.4.1.8072.1.5.3.1.2.1.3.6.1.2.1.2.2";
-        let (address, cache) = (format!("127.0.0.1:{port}"), cache.to_string());
+        let set =
+            format!("snmpset -v2c -c secret-community -t 0.5 -r 0 {address} {object} i {cache}");
         eventually("the SNMP agent", || {
-            let set = [
-                "snmpset",
-                "-v2c",
-                "-c",
-                "secret-community",
-                "-t",
-                "0.5",
-                "-r",
-                "0",
-                &address,
-                object,
-                "i",
-                &cache,
-            ];
-            let output = Command::new("ip")
-                .args(["netns", "exec", &self.switch])
-                .args(set)
-                .output()
-                .expect("ip runs");
-            output.status.success().then_some(())
+            tried(&format!("ip netns exec {switch} {set}")).ok().map(drop)
         });
     }
 
     fn testbed(&self) -> String {
-        let switch = &self.switch;
+        let switch = &self.switch.name;
         let observer = |name: &str, rest: &str| {
             format!("[[observer]]\nname = \"{name}\"\nnamespace = \"{switch}\"\n{rest}\n")
         };

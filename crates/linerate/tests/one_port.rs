@@ -94,21 +94,19 @@ rest = "0 s"
     head + &jobs.collect::<String>()
 }
 
-fn nft(pair: &Pair, end: usize, arguments: &[&str]) -> Vec<u8> {
-    let output = Command::new("ip")
-        .args(["netns", "exec", &pair.names[end], "nft", "-j"])
-        .args(arguments)
-        .output()
-        .expect("nft runs");
+/// Loads [`RULES`], whose lines must stay lines.
+fn load_rules(pair: &Pair, end: usize) {
+    let mut nft = Command::new("ip");
+    let output = nft.args(["netns", "exec", &pair.names[end], "nft", RULES]).output();
+    let output = output.expect("nft runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
 }
 
 /// Packets to and from other ports so far, at both hosts.
 fn others(pair: &Pair) -> u64 {
     let counted = |end| {
-        let text = nft(pair, end, &["list", "counter", "inet", "one", "other"]);
-        let listed: Value = serde_json::from_slice(&text).expect("nft prints JSON");
+        let text = pair.ran(end, "nft -j list counter inet one other");
+        let listed: Value = serde_json::from_str(&text).expect("nft prints JSON");
         let list = listed["nftables"].as_array().expect("a list");
         let packets = list.iter().find_map(|one| one["counter"]["packets"].as_u64());
         packets.expect("the counter is there")
@@ -127,11 +125,7 @@ fn completed(ledger: &Path, n_trials: usize) {
 
 /// Returns the agent's address of the link, with its zone at the other end.
 fn of_link(pair: &Pair) -> String {
-    let output = Command::new("ip")
-        .args(["-n", &pair.names[1], "-o", "-6", "address", "show", "dev", "v0", "scope", "link"])
-        .output()
-        .expect("ip runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = pair.ran(1, "ip -o -6 address show dev v0 scope link");
     let words = text.split_whitespace().skip_while(|word| *word != "inet6");
     let address = words.skip(1).find_map(|word| word.split('/').next()).expect("an address");
     format!("{address}%v0")
@@ -165,7 +159,7 @@ fn behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("port"));
-    (0..2).for_each(|end| drop(nft(&pair, end, &[RULES])));
+    (0..2).for_each(|end| load_rules(&pair, end));
     let _agent = paired_by_two_commands(&pair, folder);
     let here = |arguments: &[&str]| {
         Ended::from(pair.linerate(0, folder, "a", arguments).output().expect("starts"))
@@ -205,7 +199,7 @@ fn behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works() {
     assert!(others(&pair) > 0, "the counter counts");
     let why = one_line(&refused.stderr);
     assert!(why.contains("does a firewall drop TCP to port"), "{refused:?}");
-    (0..2).for_each(|end| drop(nft(&pair, end, &["delete", "table", "inet", "one"])));
+    (0..2).for_each(|end| drop(pair.ran(end, "nft delete table inet one")));
     here(&["to", &zoned, "crr", "-t", "0.5", "--ledger", "crr.ledger"]).ran();
     file(folder, "own.toml", &plan("own", &OWN_PORTS));
     here(&["run", "own.toml", "--to", &zoned, "--ledger", "own.ledger", "--out", "own"]).ran();

@@ -1,7 +1,7 @@
 //! `linerate tune` and an agent with consent: changes are put back, however the session ends.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::Duration;
 
 use linerate_control::{Setting, Tuner};
@@ -48,14 +48,11 @@ fn tuner(pair: &Pair) -> Tuner {
 /// Route and `tcp_rmem` of the second host.
 fn settings(pair: &Pair) -> (String, String) {
     let name = &pair.names[1];
-    let route = Command::new("ip")
-        .args(["-n", name, "route", "show", "198.18.9.0/24"])
-        .output()
-        .expect("ip runs");
+    let route = pair.ran(1, "ip route show 198.18.9.0/24");
     let rmem = within(name, || linerate_sys::sysctl::read("net.ipv4.tcp_rmem"))
         .expect("there")
         .expect("readable");
-    (String::from_utf8_lossy(&route.stdout).trim().to_owned(), rmem)
+    (route.trim().to_owned(), rmem)
 }
 
 #[test]
@@ -146,19 +143,9 @@ fn a_lost_conductor_leaves_no_change_and_an_agent_without_consent_makes_none() {
 
 /// A 100 Mbit/s link with room for five full frames behind the first end of the pair.
 fn shape(pair: &Pair) {
-    let shaper = "qdisc add dev v0 root tbf rate 100mbit burst 1600 limit 8192";
-    let output = Command::new("tc")
-        .args(["-n", &pair.names[0]])
-        .args(shaper.split(' '))
-        .output()
-        .expect("tc runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    for name in &pair.names {
-        let off = [
-            "netns", "exec", name, "ethtool", "-K", DEVICE, "tso", "off", "gso", "off", "gro",
-            "off",
-        ];
-        assert!(Command::new("ip").args(off).output().expect("ip runs").status.success());
+    pair.ran(0, "tc qdisc add dev v0 root tbf rate 100mbit burst 1600 limit 8192");
+    for end in 0..2 {
+        pair.ran(end, &format!("ethtool -K {DEVICE} tso off gso off gro off"));
     }
 }
 
@@ -453,13 +440,8 @@ fn a_profile_is_applied_and_reverted_only_on_a_host_in_the_expected_state() {
             pair.linerate(1, folder, "b", &["tune", verb, "p.toml"]).output().expect("starts"),
         )
     };
-    let gro = || {
-        let told = Command::new("ip")
-            .args(["netns", "exec", &pair.names[1], "ethtool", "-k", DEVICE])
-            .output();
-        String::from_utf8_lossy(&told.expect("ethtool runs").stdout)
-            .contains("generic-receive-offload: on")
-    };
+    let told = || pair.ran(1, &format!("ethtool -k {DEVICE}"));
+    let gro = || told().contains("generic-receive-offload: on");
     assert!(!gro(), "a veth begins without");
     assert!(turn("check").expect(1).stdout.contains("gro is 0, not 1: as it was before"));
     turn("apply").expect(0);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -183,11 +183,8 @@ fn serve(stream: &mut TcpStream, number: usize) -> u64 {
 
 /// Packets of each protocol that nft counted on their way to the third host.
 fn counted(pair: &Pair) -> BTreeMap<String, u64> {
-    let output = Command::new("ip")
-        .args(["netns", "exec", &pair.names[1], "nft", "-j", "list", "counters"])
-        .output()
-        .expect("nft runs");
-    let listed: Value = serde_json::from_slice(&output.stdout).expect("nft prints JSON");
+    let text = pair.ran(1, "nft -j list counters");
+    let listed: Value = serde_json::from_str(&text).expect("nft prints JSON");
     let counters = listed["nftables"]
         .as_array()
         .expect("a list")
@@ -214,16 +211,8 @@ fn with_victim(instance: &str) -> Pair {
         rule("tcp", "seen_tcp"),
         rule("!= { tcp, udp }", "seen_others"),
     );
-    for command in
-        [vec!["ip", "address", "add", "198.18.9.66/24", "dev", "v0"], vec!["nft", &rules]]
-    {
-        let ended = Command::new("ip")
-            .args(["netns", "exec", &pair.names[1]])
-            .args(&command)
-            .output()
-            .expect("ip runs");
-        assert!(ended.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ended.stderr));
-    }
+    pair.ran(1, "ip address add 198.18.9.66/24 dev v0");
+    pair.ran(1, &format!("nft {rules}"));
     pair
 }
 

@@ -16,6 +16,8 @@ use linerate_store::{Ledger, Which};
 use rustix::process::{WaitId, WaitIdOptions};
 use serde_json::Value;
 
+use crate::host::{Namespace, ran};
+
 /// The longest anything here may take before the test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -446,57 +448,50 @@ pub(crate) fn within_mounts(process: u32, arguments: &[&str]) -> std::process::O
 
 /// Names of the namespaces that begin with `prefix`.
 pub(crate) fn namespaces(prefix: &str) -> Vec<String> {
-    let output = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines()
+    ran("ip netns list")
+        .lines()
         .filter_map(|line| line.split_whitespace().next())
         .filter(|n| n.starts_with(prefix))
         .map(str::to_owned)
         .collect()
 }
 
-/// Holds the namespace `name`, as the maker of a lab does, until the file is closed.
-pub(crate) fn hold(name: &str) -> std::fs::File {
-    let file = std::fs::File::open(format!("/run/netns/{name}")).expect("it was made");
-    file.try_lock().expect("nobody else holds it");
-    file
-}
-
 /// Two namespaces joined by a veth pair, `lr-PIDxNAME-a` and `-b`; they go when this goes.
 pub(crate) struct Pair {
     pub(crate) names: [String; 2],
+    made: [Namespace; 2],
     /// Locks that show that the namespaces have a living maker, as those of a lab do.
-    _held: Vec<std::fs::File>,
+    _held: [std::fs::File; 2],
 }
 
 impl Pair {
     /// Builds the pair. Each pair of this program needs an `instance` of its own.
     pub(crate) fn build(instance: &str) -> Self {
         let prefix = format!("lr-{}x{instance}", std::process::id());
-        let names = [format!("{prefix}-a"), format!("{prefix}-b")];
-        let mut pair = Self { names, _held: Vec::new() };
-        let [a, b] = &pair.names;
-        for command in [
-            format!("netns add {a}"),
-            format!("netns add {b}"),
-            // Numbers of interfaces differ between hosts.
-            format!("link add v0 index 9 netns {a} type veth peer name v0 netns {b}"),
-            format!("-n {a} address add 198.18.9.1/24 dev v0"),
-            format!("-n {b} address add 198.18.9.2/24 dev v0"),
-            format!("-n {a} link set lo up"),
-            format!("-n {b} link set lo up"),
-            format!("-n {a} link set v0 up"),
-            format!("-n {b} link set v0 up"),
-        ] {
-            let output = Command::new("ip").args(command.split(' ')).output().expect("ip runs");
-            assert!(
-                output.status.success(),
-                "ip {command}: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+        let names = ["a", "b"].map(|end| format!("{prefix}-{end}"));
+        let made = names.each_ref().map(|name| {
+            Namespace::new(instance, name.clone()).expect("the test may make namespaces")
+        });
+        let held = names.each_ref().map(|name| {
+            let file = std::fs::File::open(format!("/run/netns/{name}")).expect("it was made");
+            file.try_lock().expect("nobody else holds it");
+            file
+        });
+        let [a, b] = &names;
+        // Numbers of interfaces differ between hosts.
+        ran(&format!("ip link add v0 index 9 netns {a} type veth peer name v0 netns {b}"));
+        let pair = Self { names, made, _held: held };
+        for (end, address) in ["198.18.9.1/24", "198.18.9.2/24"].into_iter().enumerate() {
+            pair.ran(end, &format!("ip address add {address} dev v0"));
+            pair.ran(end, "ip link set lo up");
+            pair.ran(end, "ip link set v0 up");
         }
-        pair._held = pair.names.iter().map(|name| hold(name)).collect();
         pair
+    }
+
+    /// Runs a command at `end`, which must succeed, and returns its output.
+    pub(crate) fn ran(&self, end: usize, command: &str) -> String {
+        self.made[end].ran(command)
     }
 
     /// The program inside namespace `end`, with the keys in `keys`.
@@ -507,23 +502,22 @@ impl Pair {
         keys: &str,
         arguments: &[&str],
     ) -> Command {
-        let mut command = Command::new("ip");
-        command
-            .args(["netns", "exec", &self.names[end], env!("CARGO_BIN_EXE_linerate")])
-            .args(arguments);
-        command.current_dir(folder).env("LINERATE_KEYS", folder.join(keys)).env("NO_COLOR", "1");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+        linerate_in(&self.names[end], folder, keys, arguments)
     }
 }
 
-impl Drop for Pair {
-    fn drop(&mut self) {
-        for name in &self.names {
-            // If it was never made, there is nothing to remove.
-            let _gone = Command::new("ip").args(["netns", "delete", name]).output();
-        }
-    }
+/// The program inside `namespace`, with the keys in `keys`.
+pub(crate) fn linerate_in(
+    namespace: &str,
+    folder: &Path,
+    keys: &str,
+    arguments: &[&str],
+) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", namespace, env!("CARGO_BIN_EXE_linerate")]).args(arguments);
+    command.current_dir(folder).env("LINERATE_KEYS", folder.join(keys)).env("NO_COLOR", "1");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 /// The second end of a pair, where agents listen.
