@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use linerate_lab::{Description, Family, Lab};
 use linerate_sys::netns::within;
 
+use crate::host::ran;
 use crate::privileged;
 
 /// Returns every shipped lab: its name and its text.
@@ -28,11 +29,12 @@ fn describe(text: &str) -> Description {
 }
 
 fn namespaces_of(instance: &str) -> usize {
-    let list = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
-    String::from_utf8_lossy(&list.stdout)
-        .lines()
-        .filter(|l| l.starts_with(&format!("lr-{instance}-")))
-        .count()
+    beginning(&format!("lr-{instance}-"))
+}
+
+/// Returns the number of namespaces whose names begin with `prefix`.
+fn beginning(prefix: &str) -> usize {
+    ran("ip netns list").lines().filter(|line| line.starts_with(prefix)).count()
 }
 
 #[test]
@@ -103,11 +105,7 @@ fn victim(name: &str) -> Option<std::process::Child> {
 
 /// Returns the names that begin like those of the labs of `process`.
 fn names_of(process: u32) -> usize {
-    let list = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
-    String::from_utf8_lossy(&list.stdout)
-        .lines()
-        .filter(|l| l.starts_with(&format!("lr-{process}.")))
-        .count()
+    beginning(&format!("lr-{process}."))
 }
 
 fn groups_of(process: u32) -> usize {
@@ -120,13 +118,7 @@ fn groups_of(process: u32) -> usize {
 }
 
 fn signal(pid: u32, name: &str) {
-    assert!(
-        Command::new("kill")
-            .args([&format!("-{name}"), &pid.to_string()])
-            .status()
-            .expect("kill runs")
-            .success()
-    );
+    ran(&format!("kill -{name} {pid}"));
 }
 
 fn eventually(what: &str, is_so: impl Fn() -> bool) {

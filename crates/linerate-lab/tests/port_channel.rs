@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
-use std::process::Command;
 
 use linerate_lab::{Description, Family, Hash, Lab, link_of};
 use linerate_sys::netns::within;
 
+use crate::host::ran;
 use crate::privileged;
 
 const LINKS: u32 = 4;
@@ -27,9 +27,7 @@ fn describe(family: Family, hash: &str) -> Description {
 
 /// Returns the packets that each of `instances` has passed, as tc(8) prints them.
 fn passed(namespace: &str, device: &str, instances: &[String]) -> BTreeMap<String, u64> {
-    let output =
-        Command::new("tc").args(["-n", namespace, "-s", "qdisc", "show", "dev", device]).output();
-    let text = String::from_utf8_lossy(&output.expect("tc runs").stdout).into_owned();
+    let text = ran(&format!("tc -n {namespace} -s qdisc show dev {device}"));
     let mut lines = text.lines();
     let mut found = BTreeMap::new();
     while let Some(line) = lines.next() {

@@ -252,15 +252,11 @@ fn a_queue_in_use_and_workers_without_a_queue_are_refused_before_any_frame() {
 
 /// Shapes the sending end's interface.
 fn shape(pair: &Pair, how: &str) {
-    let tc = |command: &str| {
-        let arguments = format!("netns exec {} tc qdisc {command}", pair.name(0));
-        std::process::Command::new("ip").args(arguments.split_whitespace()).output()
-    };
+    let tc = format!("tc -n {} qdisc", pair.name(0));
     // Frames that an earlier run has queued would delay the next connection for minutes. The first
     // time there is nothing to delete.
-    tc("del dev lr0 root").expect("iproute2 is there");
-    let added = tc(&format!("add dev lr0 root tbf {how}")).expect("iproute2 is there");
-    assert!(added.status.success(), "{added:?}");
+    let _deleted = veth::host::tried(&format!("{tc} del dev lr0 root"));
+    veth::host::ran(&format!("{tc} add dev lr0 root tbf {how}"));
 }
 
 /// The queue of 100 MB has room for everything that a socket of 16 MiB may send, so the socket is

@@ -3,7 +3,6 @@
 //! load ends with position and cause, and keeps its counts.
 
 use std::fs::OpenOptions;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use linerate_disk::{Disks, Writable, claim, inspect};
@@ -12,7 +11,7 @@ use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, IncidentKind};
 use serde_json::json;
 
-use crate::ground::{self, Loop, MEMORY, Undo, blank, run, sum};
+use crate::ground::{self, Loop, MEMORY, Undo, blank, ran, run, sum, tried};
 
 const SIZE: u64 = 32 << 20;
 /// Far longer than the time until the fault.
@@ -82,14 +81,7 @@ fn a_disk_that_vanishes_ends_the_load() {
     let empty = || {
         let image = OpenOptions::new().write(true).open(&disk.image);
         image.and_then(|file| file.set_len(0)).expect("emptied");
-        assert!(
-            Command::new("losetup")
-                .arg("-c")
-                .arg(&disk.device)
-                .status()
-                .expect("losetup ran")
-                .success()
-        );
+        ran(&format!("losetup -c {}", disk.device.display()));
     };
     let began = Instant::now();
     let report = run_harmed(json!({ "target": &*disk.device, "depth": 8 }), Counter::Reads, empty)
@@ -106,13 +98,9 @@ fn a_disk_that_vanishes_ends_the_load() {
 #[test]
 fn a_filesystem_that_fills_up_under_a_disk_ends_the_load() {
     let folder = tempfile::tempdir_in(MEMORY).expect("a folder");
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=8M", "lr-full"])
-        .arg(folder.path())
-        .status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        println!("skipped: a filesystem that fills up: nothing can be mounted here");
-        return;
+    let mount = format!("mount -t tmpfs -o size=8M lr-full {}", folder.path().display());
+    if let Err(complaint) = tried(&mount) {
+        return println!("skipped: a filesystem that fills up: {complaint}");
     }
     // Unmounted at the end of the test, after the loop devices.
     let _mount = Undo::by([&"umount", &"-l", &folder.path()]);

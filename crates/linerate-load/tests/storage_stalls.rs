@@ -4,7 +4,6 @@
 //! and in the depth.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,7 +13,9 @@ use linerate_model::{Counter, Nanos, OperationKind};
 use linerate_sys::clock;
 use serde_json::json;
 
-use crate::ground::{INTERVAL, Loop, Undo, blank, run_after, run_watched, service, sum};
+use crate::ground::{
+    INTERVAL, Loop, Undo, blank, ran, run_after, run_watched, service, skip, sum, tried,
+};
 
 /// Shortest duration of the stall.
 const STALL: Duration = Duration::from_millis(800);
@@ -32,12 +33,6 @@ struct Filesystem {
     _folder: tempfile::TempDir,
 }
 
-fn quietly(command: &str, arguments: &[&std::ffi::OsStr]) -> bool {
-    let ran =
-        Command::new(command).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    ran.is_ok_and(|status| status.success())
-}
-
 impl Filesystem {
     /// Creates one; `None`, with a message, if that is not possible.
     fn new(test: &str) -> Option<Self> {
@@ -45,11 +40,11 @@ impl Filesystem {
         let disk = blank(test, 4 << 30)?;
         let folder = tempfile::tempdir().expect("a folder");
         let mount = folder.path().to_owned();
-        let made = quietly("mkfs.ext4", &["-q".as_ref(), disk.device.as_os_str()])
-            && quietly("mount", &[disk.device.as_os_str(), mount.as_os_str()]);
-        if !made {
-            println!("skipped: {test}: no ext4 can be made and mounted here");
-            return None;
+        let (device, place) = (disk.device.display(), mount.display());
+        let made = tried(&format!("mkfs.ext4 -q {device}"))
+            .and_then(|_| tried(&format!("mount {device} {place}")));
+        if let Err(complaint) = made {
+            return skip(test, &complaint);
         }
         let mounted =
             [Undo::by([&"fsfreeze", &"-u", &mount]), Undo::by([&"umount", &"-l", &mount])];
@@ -58,11 +53,11 @@ impl Filesystem {
 
     /// Freezes it for [`STALL`] from now on.
     fn stall(&self) -> JoinHandle<bool> {
-        let mount = self.mount.clone();
+        let mount = self.mount.display().to_string();
         std::thread::spawn(move || {
-            let frozen = quietly("fsfreeze", &["-f".as_ref(), mount.as_os_str()]);
+            let frozen = tried(&format!("fsfreeze -f {mount}")).is_ok();
             std::thread::sleep(STALL);
-            frozen && quietly("fsfreeze", &["-u".as_ref(), mount.as_os_str()])
+            frozen && tried(&format!("fsfreeze -u {mount}")).is_ok()
         })
     }
 }
@@ -206,16 +201,13 @@ fn transfers_that_never_end_are_open_with_a_known_wait() {
         "target": filesystem.mount, "size": "1 MiB", "read": "0 %", "depth": DEPTH,
         "engine": "threads", "cache": "buffered",
     });
-    let (mount, mut thaws) = (filesystem.mount.clone(), None);
+    let (mount, mut thaws) = (filesystem.mount.display().to_string(), None);
     let freeze = || {
-        assert!(
-            quietly("fsfreeze", &["-f".as_ref(), mount.as_os_str()]),
-            "an ext4 filesystem can be frozen"
-        );
+        ran(&format!("fsfreeze -f {mount}"));
         thaws = Some(std::thread::spawn(move || {
             std::thread::sleep(THAW_AFTER);
             let at = Nanos(clock::monotonic());
-            quietly("fsfreeze", &["-u".as_ref(), mount.as_os_str()]);
+            ran(&format!("fsfreeze -u {mount}"));
             at
         }));
     };

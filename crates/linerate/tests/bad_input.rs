@@ -1,13 +1,12 @@
 //! Wrong plans, missing hosts, paths that break: what is wrong, where, what was expected, and the
 //! exit code.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
 use linerate_model::TrialOutcome;
 
-use crate::common::{self, Pair, file, linerate, load, plan, privileged, run, wait};
+use crate::common::{self, Pair, file, heard, linerate, load, plan, privileged, run, wait};
 
 /// Runs `arguments` in an empty folder with `text` as `plan.toml`; asserts code and standard error,
 /// and that nothing was run.
@@ -363,9 +362,7 @@ fn an_interface_that_disappears_marks_its_trial_and_the_campaign_ends_by_itself(
         .stderr(Stdio::piped())
         .spawn()
         .expect("starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("1/3 done"))));
-    std::thread::spawn(move || lines.for_each(drop));
+    heard(&mut child, "1/3 done");
     // The second trial loads the link for 2 s; it began when the first was done.
     std::thread::sleep(std::time::Duration::from_millis(800));
     let namespaces = common::private_namespaces(child.id());

@@ -2,7 +2,6 @@
 //! a resumption; and an arm that sets something at a host, which is put back.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -12,7 +11,7 @@ use linerate_model::{Campaign, Direction, Metric, Role, TrialOutcome, metric};
 use linerate_sys::netns::within;
 
 use crate::common::{
-    AGENT, Ended, Guard, Pair, exchange_keys, file, linerate, load, privileged, run, signal,
+    AGENT, Ended, Pair, exchange_keys, file, heard, linerate, load, privileged, run, signal,
 };
 
 /// Pairs of each comparison: enough to be killed between them.
@@ -68,9 +67,7 @@ fn fifth_trial_done(folder: &Path) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("linerate starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("5/9 done"))));
-    std::thread::spawn(move || lines.for_each(drop));
+    heard(&mut child, "5/9 done");
     child
 }
 
@@ -121,15 +118,6 @@ fn without_offloads(pair: &Pair) {
     }
 }
 
-fn agent(pair: &Pair, folder: &Path) -> Guard {
-    let arguments = ["agent", "--listen", AGENT, "--allow-tune", "host"];
-    let mut child = pair.linerate(1, folder, "b", &arguments).spawn().expect("starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("listening on "))));
-    std::thread::spawn(move || lines.for_each(drop));
-    Guard(child)
-}
-
 #[test]
 fn an_arm_changes_a_setting_of_a_host_and_restores_it() {
     if !privileged("an_arm_changes_a_setting_of_a_host_and_restores_it") {
@@ -146,7 +134,7 @@ fn an_arm_changes_a_setting_of_a_host_and_restores_it() {
     };
     let before = now();
     exchange_keys(&pair, folder);
-    let _agent = agent(&pair, folder);
+    let _agent = pair.agent(folder, AGENT, &["--allow-tune", "host"]);
     let plan = format!(
         "[campaign]\nname = \"window\"\n[[sweep]]\nname = \"window\"\nduration = \"200 \
             ms\"\nwarmup = \"100 ms\"\n\

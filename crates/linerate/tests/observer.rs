@@ -2,7 +2,6 @@
 //! SNMP agents. Its counters of known loads are reconciled with the tool's bytes, with and without
 //! traffic of others.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -190,15 +189,7 @@ fn switch_counters_agree_with_a_known_load_and_show_other_traffic() {
         return;
     }
     exchange_keys(&switched.pair, folder);
-    let mut agent = switched
-        .pair
-        .linerate(1, folder, "b", &["agent", "--listen", AGENT])
-        .spawn()
-        .expect("starts");
-    let mut lines = BufReader::new(agent.stderr.take().expect("piped")).lines();
-    assert!(lines.next().expect("a line").expect("text").starts_with("listening on"));
-    std::thread::spawn(move || lines.for_each(drop));
-    let _agent = Guard(agent);
+    let _agent = switched.pair.agent(folder, AGENT, &[]);
     switched.agent(folder, 161, 0);
     switched.agent(folder, 1161, 3);
 

@@ -2,7 +2,6 @@
 //! rest is done later.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -12,8 +11,8 @@ use linerate_model::{Campaign, TrialId, TrialOutcome};
 use linerate_store::Ledger;
 
 use crate::common::{
-    self, Ended, eventually, file, load, namespaces, private_namespaces, privileged, run, signal,
-    wait, within_mounts,
+    self, Ended, eventually, file, heard, load, namespaces, private_namespaces, privileged, run,
+    signal, wait, within_mounts,
 };
 
 /// Five trials, of which most are still to come when the second has ended.
@@ -45,9 +44,7 @@ fn second_trial_done(folder: &Path) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("linerate starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("2/5 done"))));
-    std::thread::spawn(move || lines.for_each(drop));
+    heard(&mut child, "2/5 done");
     child
 }
 

@@ -1,7 +1,6 @@
 //! `linerate tune` and an agent with consent: changes are put back, however the session ends.
 
-use std::io::{BufRead, BufReader};
-use std::process::Child;
+use std::io::BufReader;
 use std::time::Duration;
 
 use linerate_control::{Setting, Tuner};
@@ -31,13 +30,8 @@ fn agent(pair: &Pair, folder: &std::path::Path, allowed: &[&str]) -> Guard {
 }
 
 fn agent_on(address: &str, pair: &Pair, folder: &std::path::Path, allowed: &[&str]) -> Guard {
-    let mut arguments = vec!["agent", "--listen", address];
-    arguments.extend(allowed.iter().flat_map(|word| ["--allow-tune", word]));
-    let mut child: Child = pair.linerate(1, folder, "b", &arguments).spawn().expect("starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("listening on "))));
-    std::thread::spawn(move || lines.for_each(drop));
-    Guard(child)
+    let allowed: Vec<&str> = allowed.iter().flat_map(|word| ["--allow-tune", word]).collect();
+    pair.agent(folder, address, &allowed)
 }
 
 fn tuner(pair: &Pair) -> Tuner {

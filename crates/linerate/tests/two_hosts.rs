@@ -8,7 +8,7 @@ use std::process::Child;
 use linerate_model::{Counter, IncidentKind, JobRecord, TrialOutcome};
 
 use crate::common::{
-    AGENT, Ended, Guard, Pair, exchange_keys, file, load, plan, privileged, signal, wait,
+    AGENT, Ended, Pair, exchange_keys, file, heard, load, plan, privileged, signal, wait,
 };
 
 /// Plan of `repeats` trials of a stream, `milliseconds` each.
@@ -22,27 +22,12 @@ fn stream(repeats: u32, milliseconds: u32) -> String {
     )
 }
 
-/// Starts the agent and waits until it listens.
-fn agent(pair: &Pair, folder: &Path) -> Guard {
-    let mut child =
-        pair.linerate(1, folder, "b", &["agent", "--listen", AGENT]).spawn().expect("starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    let listening = lines.next().expect("a line").expect("text");
-    assert!(listening.starts_with("listening on 198.18.9.2:"), "{listening}");
-    // What it says later must not block it.
-    std::thread::spawn(move || lines.for_each(drop));
-    Guard(child)
-}
-
 /// Starts a campaign and waits until the `after`-th trial has ended, or with 0 until it has begun
 /// to run.
 fn campaign(pair: &Pair, folder: &Path, arguments: &[&str], after: usize) -> Child {
     let mut child = pair.linerate(0, folder, "a", arguments).spawn().expect("starts");
     if after > 0 {
-        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        let wanted = format!("{after}/");
-        assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with(&wanted))));
-        std::thread::spawn(move || lines.for_each(drop));
+        heard(&mut child, &format!("{after}/"));
     }
     child
 }
@@ -69,7 +54,7 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
     );
 
     exchange_keys(&pair, folder);
-    let agent = agent(&pair, folder);
+    let agent = pair.agent(folder, AGENT, &[]);
     let preset = [
         "run",
         "tcp_stream",
@@ -157,7 +142,7 @@ fn an_agent_killed_in_a_trial_costs_that_trial_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("kill"));
     exchange_keys(&pair, folder);
-    let victim = agent(&pair, folder);
+    let victim = pair.agent(folder, AGENT, &[]);
     file(folder, "plan.toml", &stream(3, 1_500));
     let arguments =
         ["run", "plan.toml", "--to", AGENT, "--ledger", "kill.ledger", "--out", "report"];
@@ -166,7 +151,7 @@ fn an_agent_killed_in_a_trial_costs_that_trial_only() {
     std::thread::sleep(std::time::Duration::from_millis(700));
     signal(victim.0.id(), "KILL");
     drop(victim);
-    let _second_life = agent(&pair, folder);
+    let _second_life = pair.agent(folder, AGENT, &[]);
     let ended = wait(running);
     assert_eq!(ended.code, Some(1), "one trial was missed: {ended:?}");
     let campaign = load(&folder.join("kill.ledger"));
@@ -194,7 +179,7 @@ fn a_separated_agent_sends_live_frames_that_its_broker_has_made() {
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("live"));
     exchange_keys(&pair, folder);
-    let agent = agent(&pair, folder);
+    let agent = pair.agent(folder, AGENT, &[]);
     let status =
         std::fs::read_to_string(format!("/proc/{}/status", agent.0.id())).expect("it runs");
     let has = |name: &str, value: &str| {

@@ -10,7 +10,7 @@ use linerate_model::{Counter, Distribution, Endpoint, Interval, Nanos};
 use linerate_sys::clock;
 use serde_json::{Value, json};
 
-pub(crate) use crate::frames_xdp::veth::host::{Loop, Undo, attach};
+pub(crate) use crate::frames_xdp::veth::host::{Loop, Undo, attach, ran, skip, tried};
 use crate::shared;
 
 pub(crate) const MEMORY: &str = "/dev/shm";

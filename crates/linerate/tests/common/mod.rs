@@ -504,6 +504,15 @@ impl Pair {
     ) -> Command {
         linerate_in(&self.names[end], folder, keys, arguments)
     }
+
+    /// Starts an agent at the second end, with the keys in `b`, and waits until it listens at
+    /// `address`.
+    pub(crate) fn agent(&self, folder: &Path, address: &str, more: &[&str]) -> Guard {
+        let arguments = [&["agent", "--listen", address], more].concat();
+        let mut child = self.linerate(1, folder, "b", &arguments).spawn().expect("starts");
+        heard(&mut child, &format!("listening on {address}"));
+        Guard(child)
+    }
 }
 
 /// The program inside `namespace`, with the keys in `keys`.
@@ -522,6 +531,14 @@ pub(crate) fn linerate_in(
 
 /// The second end of a pair, where agents listen.
 pub(crate) const AGENT: &str = "198.18.9.2";
+
+/// Waits until `child` writes a line that begins with `start`. What it writes later must not block
+/// it.
+pub(crate) fn heard(child: &mut Child, start: &str) {
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with(start))), "{start}");
+    std::thread::spawn(move || lines.for_each(drop));
+}
 
 /// Exchanges keys: `offer` on the agent's host, `accept` on the other, with the token from standard
 /// input, where no list of processes shows it.
