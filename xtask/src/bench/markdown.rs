@@ -4,6 +4,6 @@ use linerate_report::document::Table;
 use linerate_report::markdown_table;
 
 /// Returns a Markdown table of words with these column heads.
-pub(super) fn table(heads: &[impl AsRef<str>], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(heads: &[impl AsRef<str>], rows: &[Vec<String>]) -> String {
     markdown_table(&Table::of_words("", "", heads, rows))
 }

@@ -31,7 +31,7 @@ pub(super) struct RunOptions {
 }
 
 /// Parses a number of at least one.
-pub(super) fn count<N: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<N, String> {
+pub(crate) fn count<N: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<N, String> {
     let count = text.parse().ok().filter(|count| *count >= N::from(1));
     count.ok_or_else(|| "give a whole number of at least 1".to_owned())
 }
@@ -92,7 +92,7 @@ pub(super) fn ran(command: &mut Command) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Writes `text` to `file` if there is one.
-pub(super) fn keep(file: Option<&Path>, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
+pub(crate) fn keep(file: Option<&Path>, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let Some(file) = file else { return Ok(()) };
     std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
 }

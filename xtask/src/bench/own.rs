@@ -28,7 +28,7 @@ const KIB_PER_MIB: f64 = 1024.0;
 ///
 /// # Errors
 /// If it does not compile.
-pub(super) fn build(root: &Path, package: &str, target: &[&str]) -> anyhow::Result<PathBuf> {
+pub(crate) fn build(root: &Path, package: &str, target: &[&str]) -> anyhow::Result<PathBuf> {
     build_with(root, package, target, &["--release"])
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, bail, ensure};
 use super::bmc;
 use super::checks::Checks;
 use super::kernels::{boot_image, release};
-use super::stages::{Machine, Stage};
+use super::stages::{Clock, Machine, Stage};
 use crate::bench::scratch::Killed;
 use crate::tools::printed;
 
@@ -27,7 +27,7 @@ const FOLDERS: [&str; 9] =
     ["bin", "dev", "host", "memory", "modules", "out", "proc", "root", "sys"];
 /// Parameters of the kernel. Without `tsc=reliable` it leaves an emulated clock source under load.
 const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet loglevel=5 panic=-1 mitigations=off \
-    tsc=reliable random.trust_cpu=on";
+    tsc=reliable random.trust_cpu=on nokaslr";
 /// How often new results are looked for.
 const POLL: Duration = Duration::from_millis(200);
 /// Time in which a machine that ends at its limit is expected to be gone.
@@ -52,17 +52,26 @@ impl Place {
     }
 }
 
-/// Runs `stage` on the unpacked `kernel`. Results and the console stay below the folder of `place`.
+/// Runs `stage` on the unpacked `kernel`, which finds the texts `files` by name in its folder of
+/// results. Results and the console stay below the folder of `place`.
 ///
 /// # Errors
 /// If the machine cannot be started, or does not power off within the limit of the stage.
-pub(super) fn run(stage: &Stage, kernel: &Path, place: &Place) -> anyhow::Result<Checks> {
-    let folder = place.folder.join("stages").join(stage.name);
+pub(super) fn run(
+    stage: &Stage,
+    kernel: &Path,
+    place: &Place,
+    files: &[(&str, &str)],
+) -> anyhow::Result<Checks> {
+    let folder = stage.folder(place);
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
-    let out = folder.join("out");
+    let out = stage.out(place);
     fs::create_dir_all(&out)?;
+    for (name, text) in files {
+        fs::write(out.join(name), text)?;
+    }
     let results = out.join("checks");
     fs::write(&results, "")?;
     let mut command = match stage.machine {
@@ -199,6 +208,9 @@ fn qemu(stage: &Stage, kernel: &Path, folder: &Path) -> anyhow::Result<Command> 
         .args(["-virtfs", &share("host", Path::new("/"), ",readonly=on,multidevs=remap")])
         .args(["-virtfs", &share("out", &folder.join("out"), "")])
         .args(["-device", "virtio-rng-pci,bus=pcie.0"]);
+    if stage.clock == Clock::Instructions {
+        qemu.args(["-icount", "shift=0,sleep=off,align=off"]);
+    }
     for disk in stage.disks {
         let file = folder.join(format!("{disk}.img"));
         qemu.arg("-drive").arg(format!("file={},if=none,id={disk},format=raw", file.display()));

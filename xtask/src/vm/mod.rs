@@ -10,6 +10,7 @@ mod bmc;
 mod checks;
 mod cross;
 mod guest;
+pub(crate) mod instructions;
 mod kernels;
 mod stages;
 
@@ -94,7 +95,7 @@ fn selected(name: &str) -> Vec<&'static str> {
 fn ran(stage: &'static Stage, place: &guest::Place) -> Checks {
     let outcome = kernels::fetched(stage.kernel, &place.folder)
         .context("fetch the kernel")
-        .and_then(|kernel| guest::run(stage, &kernel, place));
+        .and_then(|kernel| guest::run(stage, &kernel, place, &[]));
     match outcome {
         Ok(checks) => checks,
         Err(error) => Checks { infrastructure: Some(format!("{error:#}")), ..Checks::default() },

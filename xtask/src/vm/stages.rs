@@ -1,7 +1,9 @@
 //! Every stage, as one table.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use super::guest::Place;
 use super::kernels::{Architecture, Kernel};
 
 /// Kind of a virtual machine.
@@ -15,6 +17,15 @@ pub(super) enum Machine {
         /// behind QEMU's own responder.
         lab: Option<&'static str>,
     },
+}
+
+/// Clock of a virtual machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clock {
+    /// That of this host.
+    Host,
+    /// A nanosecond for each instruction of its one CPU; time in which this is idle is left out.
+    Instructions,
 }
 
 /// One virtual machine and its script.
@@ -38,8 +49,21 @@ pub(super) struct Stage {
     pub(super) memory_mib: u32,
     /// How QEMU emulates the processors: `multi` for a thread each, `single` for one thread of all.
     pub(super) threads: &'static str,
+    pub(super) clock: Clock,
     /// Longest time from start to power-off.
     pub(super) limit: Duration,
+}
+
+impl Stage {
+    /// Returns the folder of its files.
+    pub(super) fn folder(&self, place: &Place) -> PathBuf {
+        place.folder.join("stages").join(self.name)
+    }
+
+    /// Returns the folder of its results, which the guest writes.
+    pub(super) fn out(&self, place: &Place) -> PathBuf {
+        self.folder(place).join("out")
+    }
 }
 
 const fn kernel(version: &'static str, suite: &'static str, architecture: Architecture) -> Kernel {
@@ -68,7 +92,22 @@ const PLAIN: Stage = Stage {
     cpus: 2,
     memory_mib: 2048,
     threads: "multi",
+    clock: Clock::Host,
     limit: Duration::from_secs(300),
+};
+
+/// The machine of [`super::instructions`].
+pub(super) static INSTRUCTIONS: Stage = Stage {
+    name: "instructions",
+    summary: "instructions of an operation",
+    script: "instructions.sh",
+    checks: 1,
+    modules: &["veth"],
+    cpus: 1,
+    threads: "single",
+    clock: Clock::Instructions,
+    limit: Duration::from_secs(1800),
+    ..PLAIN
 };
 
 const fn kernel_stage(name: &'static str, summary: &'static str, kernel: &'static Kernel) -> Stage {

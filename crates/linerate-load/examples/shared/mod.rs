@@ -2,7 +2,7 @@
 //! namespace; those two exchange the offer through a file.
 //!
 //! `EXAMPLE WORKLOAD [key=value ...] [address=IP] [seconds=N] [interval=MS] [cpus=ACTIVE,PASSIVE]
-//! [serve=FILE | to=FILE]`
+//! [devices=ACTIVE,PASSIVE] [serve=FILE | to=FILE]`
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) fn run_from_arguments() -> Outcome {
     let mut params = Params::default();
     for argument in arguments {
         let (key, value) = argument.split_once('=').expect("arguments are key=value");
-        if ["address", "seconds", "interval", "cpus", "serve", "to"].contains(&key) {
+        if ["address", "seconds", "interval", "cpus", "devices", "serve", "to"].contains(&key) {
             own.insert(key.to_owned(), value.to_owned());
         } else {
             params.set(key, serde_json::from_str::<Value>(value).unwrap_or_else(|_| value.into()));
@@ -44,13 +44,18 @@ pub(crate) fn run_from_arguments() -> Outcome {
     let cpus: Vec<usize> = cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect();
     let address =
         own.get("address").map_or("127.0.0.1", String::as_str).parse().expect("an address");
-    let local = Endpoint { address: Some(address), ..Endpoint::named("x", "x") };
+    let devices = own.get("devices").and_then(|both| both.split_once(','));
+    let local = |device: Option<&str>| Endpoint {
+        address: Some(address),
+        device: device.map(str::to_owned),
+        ..Endpoint::named("x", "x")
+    };
     let interval =
         own.get("interval").map_or(100, |text| text.parse().expect("a number of milliseconds"));
     let end = ExampleEnd {
         workload,
         params,
-        local,
+        local: [local(devices.map(|both| both.0)), local(devices.map(|both| both.1))],
         seconds,
         interval: Nanos::from_millis(interval),
         cpus,
@@ -75,28 +80,29 @@ pub(crate) fn run_from_arguments() -> Outcome {
 struct ExampleEnd {
     workload: String,
     params: Params,
-    local: Endpoint,
+    /// The active end, the passive one.
+    local: [Endpoint; 2],
     seconds: f64,
     interval: Nanos,
     cpus: Vec<usize>,
 }
 
 impl ExampleEnd {
-    fn setup(&self) -> Setup<'_> {
+    fn setup<'a>(&'a self, local: &'a Endpoint) -> Setup<'a> {
         let loaded = Duration::from_secs_f64(self.seconds);
-        Setup { patience: PATIENCE, loaded, ..Setup::alone(&self.params, &self.local, SECRET) }
+        Setup { patience: PATIENCE, loaded, ..Setup::alone(&self.params, local, SECRET) }
     }
 
     fn passive(&self, publish: impl FnOnce(&Offer)) -> EngineReport {
         let workload = workload(&self.workload).expect("a known workload");
-        let listener = or_exit(workload.listen(&self.setup()));
+        let listener = or_exit(workload.listen(&self.setup(&self.local[1])));
         publish(&listener.offer());
         self.load(or_exit(listener.accept(PATIENCE.into())), self.cpus.get(1))
     }
 
     fn active(&self, offer: &Offer) -> EngineReport {
         let workload = workload(&self.workload).expect("a known workload");
-        self.load(or_exit(workload.connect(&self.setup(), offer)), self.cpus.first())
+        self.load(or_exit(workload.connect(&self.setup(&self.local[0]), offer)), self.cpus.first())
     }
 
     fn load(&self, workers: Vec<Box<dyn Worker>>, cpu: Option<&usize>) -> EngineReport {
