@@ -5,7 +5,6 @@
 use linerate_model::{Counter, FlowTcp, Load, TcpState};
 
 use super::*;
-
 use crate::{Due, Progress, Tally, Times, Worker};
 use Counter::{
     CpuSystem, CpuUser, Intended, PayloadSent, RunQueueWait, Started, Steps, Transactions,
