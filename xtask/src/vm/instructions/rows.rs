@@ -16,7 +16,7 @@ pub(super) enum Program {
     Step(&'static str),
     /// netperf, which prints a rate.
     Netperf,
-    /// iperf3, which prints JSON: bytes of an operation.
+    /// iperf3 3.21 or later, which prints JSON: bytes of an operation.
     Iperf3(u32),
 }
 
@@ -68,14 +68,14 @@ pub(super) static ROWS: &[Row] = &[
         operation: "UDP datagram, 1,472 B",
         by: &[
             (Program::End(RECEIVED), "udp_stream datagram_size=1472B"),
-            (Program::Iperf3(1472), "-u -b 0 -l 1472"),
+            (Program::Iperf3(1472), "-u -b 0 --gsro -l 1472"),
         ],
     },
     Row {
         operation: "UDP datagram, 64 B",
         by: &[
             (Program::End(RECEIVED), "udp_stream datagram_size=64B"),
-            (Program::Iperf3(64), "-u -b 0 -l 64"),
+            (Program::Iperf3(64), "-u -b 0 --gsro -l 64"),
         ],
     },
     Row {
