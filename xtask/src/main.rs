@@ -4,6 +4,7 @@
 
 mod bench;
 mod docs;
+mod instructions;
 #[cfg(test)]
 mod packaging;
 mod test;
@@ -34,11 +35,7 @@ const fn task(
 static TASKS: &[Task] = &[
     task("bench", "linerate against the generators Debian ships: bench peers", bench::run),
     task("docs", "write docs/reference anew, from the registries and the command line", docs::run),
-    task(
-        "instructions",
-        "instructions of an operation, against another build",
-        vm::instructions::run,
-    ),
+    task("instructions", "instructions of an operation, against another build", instructions::run),
     task("test", "everything that must pass: format, clippy, tidy and all tests", test::run),
     task("tidy", "the promises of ARCHITECTURE.md that a compiler does not check", tidy::run),
     task("torture", "kills, damage and hostile input: torture SUBJECT (see --help)", torture::run),

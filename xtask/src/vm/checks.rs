@@ -5,10 +5,10 @@ const ENDED: &str = "ended 0";
 
 /// Checks of one stage.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Checks {
+pub(crate) struct Checks {
     pub(super) passed: Vec<String>,
     /// Failed checks with their reasons.
-    pub(super) failed: Vec<String>,
+    pub(crate) failed: Vec<String>,
     /// Skipped checks with their reasons.
     pub(super) skipped: Vec<String>,
     /// True if the script of the stage came to its end.
@@ -36,7 +36,7 @@ impl Checks {
     ///
     /// # Errors
     /// Why the stage failed. A check that left no line is a failure, too.
-    pub(super) fn verdict(&self, expected: usize) -> Result<(), String> {
+    pub(crate) fn verdict(&self, expected: usize) -> Result<(), String> {
         if let Some(failure) = &self.infrastructure {
             return Err(failure.clone());
         }

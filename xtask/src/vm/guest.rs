@@ -34,15 +34,15 @@ const POLL: Duration = Duration::from_millis(200);
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Files and folders that every stage uses.
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Folder of the workspace.
-    pub(super) root: PathBuf,
+    pub(crate) root: PathBuf,
     /// Folder of kernels and results.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// The linerate that is checked.
-    pub(super) linerate: PathBuf,
+    pub(crate) linerate: PathBuf,
     /// The same for the processor of a BMC, if it is already built.
-    pub(super) linerate_armv7: Option<PathBuf>,
+    pub(crate) linerate_armv7: Option<PathBuf>,
 }
 
 impl Place {
@@ -57,7 +57,7 @@ impl Place {
 ///
 /// # Errors
 /// If the machine cannot be started, or does not power off within the limit of the stage.
-pub(super) fn run(
+pub(crate) fn run(
     stage: &Stage,
     kernel: &Path,
     place: &Place,

@@ -44,7 +44,7 @@ impl Architecture {
 
 /// Kernel of a Debian suite.
 #[derive(Debug, PartialEq)]
-pub(super) struct Kernel {
+pub(crate) struct Kernel {
     /// First two parts of its version.
     pub(super) version: &'static str,
     pub(super) suite: &'static str,
@@ -63,7 +63,7 @@ impl Kernel {
 
 /// Returns the folder with `boot` and `lib/modules` of `kernel`, fetched below `folder` if it is
 /// not there yet.
-pub(super) fn fetched(kernel: &Kernel, folder: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn fetched(kernel: &Kernel, folder: &Path) -> anyhow::Result<PathBuf> {
     let name = kernel.folder();
     let unpacked = folder.join("kernels").join(&name);
     if unpacked.is_dir() {

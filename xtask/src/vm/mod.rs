@@ -9,10 +9,9 @@
 mod bmc;
 mod checks;
 mod cross;
-mod guest;
-pub(crate) mod instructions;
-mod kernels;
-mod stages;
+pub(crate) mod guest;
+pub(crate) mod kernels;
+pub(crate) mod stages;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

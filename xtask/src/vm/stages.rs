@@ -30,15 +30,15 @@ pub(super) enum Clock {
 
 /// One virtual machine and its script.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(crate) struct Stage {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
-    pub(super) kernel: &'static Kernel,
+    pub(crate) kernel: &'static Kernel,
     pub(super) machine: Machine,
     /// Script in the folder `guest`.
     pub(super) script: &'static str,
     /// Number of checks that the script has.
-    pub(super) checks: usize,
+    pub(crate) checks: usize,
     /// Modules that are loaded before the script.
     pub(super) modules: &'static [&'static str],
     /// Names of empty disks, each a drive of QEMU for `devices`.
@@ -61,7 +61,7 @@ impl Stage {
     }
 
     /// Returns the folder of its results, which the guest writes.
-    pub(super) fn out(&self, place: &Place) -> PathBuf {
+    pub(crate) fn out(&self, place: &Place) -> PathBuf {
         self.folder(place).join("out")
     }
 }
@@ -96,8 +96,8 @@ const PLAIN: Stage = Stage {
     limit: Duration::from_secs(300),
 };
 
-/// The machine of [`super::instructions`].
-pub(super) static INSTRUCTIONS: Stage = Stage {
+/// The machine of [`crate::instructions`].
+pub(crate) static INSTRUCTIONS: Stage = Stage {
     name: "instructions",
     summary: "instructions of an operation",
     script: "instructions.sh",

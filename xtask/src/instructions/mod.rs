@@ -13,10 +13,10 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 
-use super::guest::{self, Place};
-use super::{kernels, stages};
 use crate::bench::{markdown, own};
 use crate::tools;
+use crate::vm::guest::{self, Place};
+use crate::vm::{kernels, stages};
 use rows::{Program, ROWS, Row};
 
 /// Options of `instructions`.
