@@ -68,14 +68,14 @@ pub(super) static ROWS: &[Row] = &[
         operation: "UDP datagram, 1,472 B",
         by: &[
             (Program::End(RECEIVED), "udp_stream datagram_size=1472B"),
-            (Program::Iperf3(1472), "-u -b 0 --gsro -l 1472"),
+            (Program::Iperf3(1472), "-u -b 0 --gsro -w 32M -l 1472"),
         ],
     },
     Row {
         operation: "UDP datagram, 64 B",
         by: &[
             (Program::End(RECEIVED), "udp_stream datagram_size=64B"),
-            (Program::Iperf3(64), "-u -b 0 --gsro -l 64"),
+            (Program::Iperf3(64), "-u -b 0 --gsro -w 32M -l 64"),
         ],
     },
     Row {
@@ -143,11 +143,8 @@ fn of_end(line: &str, counts: &[&str]) -> Option<f64> {
 
 fn of_iperf3(printed: &str, bytes: u32) -> Option<f64> {
     let told: Value = serde_json::from_str(printed).ok()?;
-    let end = &told["end"];
-    // What arrived: `sum` is of both ends of a load of datagrams.
-    let sum = if end["sum_received"].is_object() { &end["sum_received"] } else { &end["sum"] };
-    let received =
-        sum["bytes"].as_f64()? * (1.0 - sum["lost_percent"].as_f64().unwrap_or(0.0) / 100.0);
+    let sum = &told["end"]["sum_received"];
+    let received = sum["bytes"].as_f64()?;
     let seconds = sum["seconds"].as_f64()?;
     (received > 0.0).then(|| seconds * 1e9 * f64::from(bytes) / received)
 }
@@ -169,8 +166,8 @@ mod tests {
         assert_eq!(read(Program::Netperf, "0\n"), None);
         let stream = r#"{"end":{"sum_received":{"bytes":1000,"seconds":0.00001}}}"#;
         assert_eq!(read(Program::Iperf3(100), stream), Some(1000.0));
-        // A quarter of the datagrams was lost.
-        let lost = r#"{"end":{"sum":{"bytes":2000,"seconds":0.000015,"lost_percent":25}}}"#;
-        assert_eq!(read(Program::Iperf3(100), lost).map(f64::round), Some(1000.0));
+        // What was sent does not count, nor does a receiver that received nothing.
+        let none = r#"{"end":{"sum":{"bytes":9},"sum_received":{"bytes":0,"seconds":1}}}"#;
+        assert_eq!(read(Program::Iperf3(100), none), None);
     }
 }

@@ -12,6 +12,8 @@ ip link add fa type veth peer name fb
 ip address add 198.18.0.1/24 dev fa
 ip link set fa up
 ip link set fb up
+# linerate asks for 32 MiB to receive datagrams; its peers do so, too.
+sysctl -q -w net.core.rmem_max=67108864 net.core.wmem_max=67108864
 truncate -s 64M data
 
 check runs '
