@@ -114,8 +114,30 @@ pub(crate) static FOR_TRUTH: &[Tool] = &[
     tool("vsftpd", "vsftpd", "serves files and logs them"),
 ];
 
+/// Programs that counting instructions calls.
+pub(crate) static FOR_INSTRUCTIONS: &[Tool] = &[
+    tool(
+        "/usr/share/keyrings/debian-archive-keyring.gpg",
+        "debian-archive-keyring",
+        "checks kernels",
+    ),
+    tool("busybox", "busybox-static", "mounts the root of a guest"),
+    tool("cc", "gcc", "compiles SQLite and the cryptography library"),
+    tool("cpio", "cpio", "packs the first file system of a guest"),
+    tool("depmod", "kmod", "lists the modules of a kernel"),
+    tool("qemu-system-x86_64", "qemu-system-x86", "emulates machines"),
+    tool("ss", "iproute2", "waits until a peer listens"),
+    tool("sysctl", "procps", "lets peers have large buffers"),
+    tool("xz", "xz-utils", "unpacks the modules of a kernel"),
+];
+
 /// Programs that the virtual machines need: on this host, and in the guests, which see its root.
 pub(crate) static FOR_VM: &[Tool] = &[
+    tool(
+        "/usr/share/keyrings/debian-archive-keyring.gpg",
+        "debian-archive-keyring",
+        "checks kernels",
+    ),
     tool("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf", "links linerate for a BMC"),
     tool("/usr/arm-linux-gnueabihf/lib/libc.a", "libc6-dev-armhf-cross", "is linked there"),
     tool("busybox", "busybox-static", "mounts the root of a guest"),

@@ -100,8 +100,8 @@ fn a_mounted_partition_bars_the_whole_disk_and_a_free_one_may_be_claimed() {
         [OtherSerial { named: device.serial() }]
     );
     let second = first.replace("-part1", "-part2");
-    // A loop device of another test of which the kernel does not tell yet what is below it may use
-    // any disk: for that moment it bars this one, too.
+    // What a loop device of another test stands on is unclear while it is set up, so it may be any
+    // disk: for that moment it bars this one, too.
     let deadline = Instant::now() + Duration::from_secs(5);
     let claimed = loop {
         match claim(&device.part(2), &second) {

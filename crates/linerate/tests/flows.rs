@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 
 use linerate_analysis::flow_hash::planner::{self, USUAL_PORTS};
 use linerate_lab::{Hash, link_of};
-use linerate_model::Direction;
+use linerate_model::{Direction, Validity};
+use linerate_report::sentences;
 
 use crate::common::{linerate, measure, privileged, run, turn};
 
@@ -22,17 +23,19 @@ fn link_of_port(port: u16) -> u32 {
     link_of(address(FROM, port), address(TO, PORT), Hash::Ports, LINKS)
 }
 
-/// One flow of six on the wrong link moves the balance by 0.1 at least. A busy machine sends some
-/// flows less than others.
-const EXACT: f64 = 0.04;
-
 const FRAMES: &str = "mode = \"packet\", rate = \"6 kpps\", frame_size = \"256 B\", ";
 const DATAGRAMS: &str = "rate = \"6 kpps\", datagram_size = \"200 B\", ";
 
-/// Runs six flows of `workload` with these source ports over the channel, `repeats` times. Returns
-/// the number of links used and the mean load over the largest; `None`, with a skip, if other
-/// programs took the CPUs.
-fn spread(workload: &str, params: &str, repeats: u32, ports: &[u16]) -> Option<(f64, f64)> {
+/// Runs six flows of `workload` with these source ports over the channel, `repeats` times, and
+/// asserts the number of links used and the mean load over the largest. `None`, with a skip, if
+/// other programs took the CPUs.
+fn spread(
+    workload: &str,
+    params: &str,
+    repeats: u32,
+    ports: &[u16],
+    (n_links, balance): (f64, f64),
+) -> Option<()> {
     let list = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
     let plan = format!(
         "[campaign]\nname = \"ports\"\nrepeats = {repeats}\n[[sweep]]\nname = \"ports\"\nduration \
@@ -62,7 +65,21 @@ fn spread(workload: &str, params: &str, repeats: u32, ports: &[u16]) -> Option<(
     };
     let found = (figure("links_used")?, figure("link_balance")?);
     println!("{workload}, source ports {list}: {} links used, balance {:.3}", found.0, found.1);
-    Some(found)
+    assert_eq!(found.0, n_links, "{workload} {list}");
+    // Flows that are all planned evenly are closer than those that are not.
+    let tolerance = if balance == 1.0 { 0.01 } else { 0.02 };
+    let away = (found.1 - balance).abs();
+    let is_close = away < tolerance;
+    let point = &measured.study.points[0];
+    // Flows send unevenly where their threads wait for a CPU. A flow on another link moves the
+    // balance by 0.1 at least.
+    if !is_close && away < 0.05 && point.validity != Validity::Valid {
+        let why = point.trials[0].why.first().map(sentences::reason);
+        println!("skipped: {test}: balance {:.3}, {balance:.3} expected: {why:?}", found.1);
+        return None;
+    }
+    assert!(is_close, "{workload} {list}: balance {}, {balance} expected", found.1);
+    Some(())
 }
 
 #[test]
@@ -74,8 +91,8 @@ fn planned_ports_spread_flows_evenly_and_other_ports_follow_the_hash() {
     let each = (FLOWS / LINKS) as usize;
     let planned =
         planner::in_turn(&planner::plan(USUAL_PORTS, LINKS, each, |port| Some(link_of_port(port))));
-    let Some((used, balance)) = spread("frames", FRAMES, 1, &planned) else { return };
-    assert!(used == 2.0 && balance > 1.0 - EXACT, "{used} {balance}");
+    let (even, all) = ((2.0, 1.0), (1.0, 0.5));
+    let Some(()) = spread("frames", FRAMES, 1, &planned, even) else { return };
 
     // Six in a row of which the hash puts four or five on one link.
     let uneven = |first: &u16| {
@@ -84,20 +101,16 @@ fn planned_ports_spread_flows_evenly_and_other_ports_follow_the_hash() {
     };
     let first = USUAL_PORTS.into_iter().find(uneven).expect("hashes are uneven somewhere");
     let in_a_row: Vec<u16> = (first..first + 6).collect();
-    let Some((used, balance)) = spread("frames", FRAMES, 1, &in_a_row) else { return };
-    assert!(used == 2.0 && (balance - 3.0 / 5.0).abs() < EXACT, "{used} {balance}");
+    let Some(()) = spread("frames", FRAMES, 1, &in_a_row, (2.0, 3.0 / 5.0)) else { return };
 
     let all_on_one: Vec<u16> =
         USUAL_PORTS.filter(|port| link_of_port(*port) == 1).take(6).collect();
-    let Some((used, balance)) = spread("frames", FRAMES, 1, &all_on_one) else { return };
-    assert!(used == 1.0 && (balance - 0.5).abs() < EXACT, "{used} {balance}");
+    let Some(()) = spread("frames", FRAMES, 1, &all_on_one, all) else { return };
 
     // Connections and datagrams go where frames do; the second run takes ports that the first one's
     // connections may still hold.
-    let Some((used, balance)) = spread("udp_stream", DATAGRAMS, 1, &planned) else { return };
-    assert!(used == 2.0 && balance > 1.0 - EXACT, "{used} {balance}");
-    let Some((used, balance)) = spread("tcp_stream", "", 2, &all_on_one) else { return };
-    assert!(used == 1.0 && (balance - 0.5).abs() < EXACT, "{used} {balance}");
+    let Some(()) = spread("udp_stream", DATAGRAMS, 1, &planned, even) else { return };
+    let Some(()) = spread("tcp_stream", "", 2, &all_on_one, all) else { return };
 }
 
 #[test]

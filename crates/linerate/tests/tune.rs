@@ -297,10 +297,6 @@ fn windows_are_tried_for_bbr_over_a_shallow_sideband() {
         told["proof"]["effect"]["before"],
         told["proof"]["effect"]["after"]
     );
-    if told["buffer"].is_null() {
-        // The trains were sent too slowly to overrun it.
-        return println!("skipped: {BBR_TEST}: no buffer was found");
-    }
     assert_eq!(
         told["attribution"]["certain"], true,
         "the controller was read: {}",

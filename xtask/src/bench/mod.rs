@@ -32,7 +32,7 @@ pub(crate) mod sandbox;
 mod scan;
 pub(crate) mod scratch;
 mod search;
-mod statistics;
+pub(crate) mod statistics;
 mod storage;
 mod table;
 mod transfers;

@@ -5,8 +5,8 @@ use linerate_analysis::statistics::estimate;
 
 /// A median with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Median {
-    pub(super) value: f64,
+pub(crate) struct Median {
+    pub(crate) value: f64,
     pub(super) low: f64,
     pub(super) high: f64,
     /// Probability that low and high enclose the true median; 0 for a single value.
@@ -16,7 +16,7 @@ pub(super) struct Median {
 
 impl Median {
     /// Returns the median of the finite `values`; `None` if there are none.
-    pub(super) fn of(values: &[f64]) -> Option<Self> {
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
         let median = estimate(&finite)?;
         Some(Self {
@@ -29,7 +29,7 @@ impl Median {
     }
 
     /// Returns it with its interval and the number of rounds, each value written by `number`.
-    pub(super) fn cell(self, number: impl Fn(f64) -> String) -> String {
+    pub(crate) fn cell(self, number: impl Fn(f64) -> String) -> String {
         let [value, low, high] = [self.value, self.low, self.high].map(number);
         format!("{value} [{low}, {high}] ({})", self.n)
     }

@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 
+use crate::bench::statistics::Median;
 use crate::bench::{markdown, own};
 use crate::tools;
 use crate::vm::guest::{self, Place};
@@ -72,7 +73,7 @@ impl Cell {
 /// build.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
     let options: Options = crate::parsed("instructions", arguments)?;
-    let missing = tools::provide(tools::FOR_VM)?;
+    let missing = tools::provide(tools::FOR_INSTRUCTIONS)?;
     ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
     let root = root.canonicalize()?;
     let mut programs = Vec::new();
@@ -181,7 +182,9 @@ fn judged(cells: &[Cell], tolerance: f64) -> (String, bool) {
     for row in ROWS {
         let of = |by: &str| cells.iter().find(|cell| std::ptr::eq(cell.row, row) && cell.by == by);
         let Some(this) = of(THIS) else { continue };
-        let change = of(OTHER).map(|other| (median(this) / median(other) - 1.0) * 100.0);
+        let change = median(this)
+            .zip(of(OTHER).and_then(median))
+            .map(|(this, other)| (this.value / other.value - 1.0) * 100.0);
         is_good &= change.is_none_or(|change| change <= tolerance);
         let shown = |by: &str| of(by).map_or_else(|| "-".to_owned(), shown);
         lines.push(vec![
@@ -197,23 +200,14 @@ fn judged(cells: &[Cell], tolerance: f64) -> (String, bool) {
     (markdown::table(&heads, &lines), is_good)
 }
 
-fn sorted(cell: &Cell) -> Vec<f64> {
-    let mut values = cell.instructions.clone();
-    values.sort_by(f64::total_cmp);
-    values
+fn median(cell: &Cell) -> Option<Median> {
+    Median::of(&cell.instructions)
 }
 
-/// The middle of an odd number of runs, the larger of both in the middle of an even one.
-fn median(cell: &Cell) -> f64 {
-    sorted(cell)[cell.instructions.len() / 2]
-}
-
-/// Median, range and number of runs.
 fn shown(cell: &Cell) -> String {
-    let values = sorted(cell);
-    let digits = if values[0] < 100.0 { 2 } else { 0 };
-    let [least, most] = [values[0], values[values.len() - 1]];
-    format!("{:.digits$} [{least:.digits$}, {most:.digits$}] ({})", median(cell), values.len())
+    let digits = if cell.instructions[0] < 100.0 { 2 } else { 0 };
+    let median = median(cell).map(|median| median.cell(|value| format!("{value:.digits$}")));
+    median.unwrap_or_default()
 }
 
 #[cfg(test)]

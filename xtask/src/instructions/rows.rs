@@ -4,14 +4,11 @@
 use anyhow::Context;
 use serde_json::Value;
 
-/// Folder of the guest in which programs are.
-const HERE: &str = "/root/work";
-
 /// Kind of program that runs a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
-    /// linerate's example `end`: operations are the counts of these names.
-    End(&'static [&'static str]),
+    /// linerate's example `end`: operations are the count of this name.
+    End(&'static str),
     /// linerate's bench `step`: a line of this name for each operation.
     Step(&'static str),
     /// netperf, which prints a rate.
@@ -28,8 +25,8 @@ pub(super) struct Row {
     pub(super) by: &'static [(Program, &'static str)],
 }
 
-const RECEIVED: &[&str] = &["datagrams_received"];
-const TRANSACTIONS: &[&str] = &["transactions"];
+const RECEIVED: &str = "datagrams_received";
+const TRANSACTIONS: &str = "transactions";
 
 /// Every row. A loop of one byte over TCP or UDP never waits with one CPU, and neither does a
 /// stream: the time that passes is that of instructions.
@@ -53,14 +50,14 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         operation: "TCP message, 1,460 B",
         by: &[
-            (Program::End(&["messages_received"]), "tcp_stream message_size=1460B"),
+            (Program::End("messages_received"), "tcp_stream message_size=1460B"),
             (Program::Iperf3(1460), "-l 1460"),
         ],
     },
     Row {
         operation: "TCP message, 128 KiB",
         by: &[
-            (Program::End(&["messages_received"]), "tcp_stream message_size=131072B"),
+            (Program::End("messages_received"), "tcp_stream message_size=131072B"),
             (Program::Iperf3(131_072), "-l 131072"),
         ],
     },
@@ -88,8 +85,8 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         operation: "read of 4 KiB, io_uring",
         by: &[(
-            Program::End(&["reads"]),
-            "storage target=/root/work/data engine=io_uring block_size=4KiB read=100% \
+            Program::End("reads"),
+            "storage target=data engine=io_uring block_size=4KiB read=100% \
                 cache=buffered",
         )],
     },
@@ -99,16 +96,16 @@ impl Program {
     /// Returns the command that runs it with `arguments`, as `build` has it if it is linerate's.
     pub(super) fn command(self, build: &str, arguments: &str) -> String {
         match self {
-            Self::End(_) => format!("{HERE}/{build}-end {arguments} seconds=0.5"),
-            Self::Step(_) => format!("{HERE}/{build}-step"),
+            Self::End(_) => format!("./{build}-end {arguments} seconds=0.5"),
+            Self::Step(_) => format!("./{build}-step"),
             Self::Netperf => format!(
-                "{HERE}/netserver -D -f -4 -p 9000 > /dev/null & until ss -Htl sport 9000 | grep \
-                    -q .; do sleep 0.01; done; {HERE}/netperf -4 -H 127.0.0.1 -p 9000 \
+                "./netserver -D -f -4 -p 9000 > /dev/null & until ss -Htl sport 9000 | grep \
+                    -q .; do sleep 0.01; done; ./netperf -4 -H 127.0.0.1 -p 9000 \
                     {arguments}; kill %1"
             ),
             Self::Iperf3(_) => format!(
-                "{HERE}/iperf3 -s -1 > /dev/null & until ss -Htl sport 5201 | grep -q .; do sleep \
-                    0.01; done; {HERE}/iperf3 -c 127.0.0.1 -t 1 -J {arguments}"
+                "./iperf3 -s -1 > /dev/null & until ss -Htl sport 5201 | grep -q .; do sleep \
+                    0.01; done; ./iperf3 -c 127.0.0.1 -t 1 -J {arguments}"
             ),
         }
     }
@@ -119,7 +116,7 @@ impl Program {
     /// If it did none.
     pub(super) fn instructions(self, printed: &str) -> anyhow::Result<f64> {
         let found = match self {
-            Self::End(counts) => printed.lines().find_map(|line| of_end(line, counts)),
+            Self::End(count) => printed.lines().find_map(|line| of_end(line, count)),
             Self::Step(name) => printed
                 .lines()
                 .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
@@ -134,11 +131,9 @@ impl Program {
 }
 
 /// Instructions of an operation of one end; `None` if the other end counts these.
-fn of_end(line: &str, counts: &[&str]) -> Option<f64> {
+fn of_end(line: &str, count: &str) -> Option<f64> {
     let told: Value = serde_json::from_str(line).ok()?;
-    let operations: u64 = counts.iter().filter_map(|name| told["steady"][name].as_u64()).sum();
-    let span = told["steady"]["span_ns"].as_f64()?;
-    (operations > 0).then(|| span / operations as f64)
+    Some(told["steady"]["span_ns"].as_f64()? / told["steady"][count].as_f64()?)
 }
 
 fn of_iperf3(printed: &str, bytes: u32) -> Option<f64> {
@@ -158,8 +153,8 @@ mod tests {
         let end = "{\"steady\":{\"span_ns\":9000,\"payload_sent\":7}}\n\
             {\"steady\":{\"span_ns\":9000,\"reads\":3}}\n";
         let read = |program: Program, printed: &str| program.instructions(printed).ok();
-        assert_eq!(read(Program::End(&["reads"]), end), Some(3000.0));
-        assert_eq!(read(Program::End(&["writes"]), end), None, "nobody has written");
+        assert_eq!(read(Program::End("reads"), end), Some(3000.0));
+        assert_eq!(read(Program::End("writes"), end), None, "nobody has written");
         let step = "clock: 12.00 ns\nnull step: 3.50 ns of CPU\n";
         assert_eq!(read(Program::Step("null step"), step), Some(3.5));
         assert_eq!(read(Program::Netperf, "50000.00\n"), Some(20_000.0));

@@ -27,7 +27,7 @@ const FOLDERS: [&str; 9] =
     ["bin", "dev", "host", "memory", "modules", "out", "proc", "root", "sys"];
 /// Parameters of the kernel. Without `tsc=reliable` it leaves an emulated clock source under load.
 const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet loglevel=5 panic=-1 mitigations=off \
-    tsc=reliable random.trust_cpu=on nokaslr";
+    tsc=reliable random.trust_cpu=on";
 /// How often new results are looked for.
 const POLL: Duration = Duration::from_millis(200);
 /// Time in which a machine that ends at its limit is expected to be gone.
@@ -204,7 +204,12 @@ fn qemu(stage: &Stage, kernel: &Path, folder: &Path) -> anyhow::Result<Command> 
         .arg(image)
         .arg("-initrd")
         .arg(folder.join("initrd"))
-        .args(["-append", KERNEL_PARAMETERS])
+        .arg("-append")
+        .arg(match stage.clock {
+            Clock::Host => KERNEL_PARAMETERS.to_owned(),
+            // The same addresses in each run.
+            Clock::Instructions => format!("{KERNEL_PARAMETERS} nokaslr"),
+        })
         .args(["-virtfs", &share("host", Path::new("/"), ",readonly=on,multidevs=remap")])
         .args(["-virtfs", &share("out", &folder.join("out"), "")])
         .args(["-device", "virtio-rng-pci,bus=pcie.0"]);

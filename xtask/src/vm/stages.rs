@@ -102,7 +102,6 @@ pub(crate) static INSTRUCTIONS: Stage = Stage {
     summary: "instructions of an operation",
     script: "instructions.sh",
     checks: 1,
-    modules: &["veth"],
     cpus: 1,
     threads: "single",
     clock: Clock::Instructions,

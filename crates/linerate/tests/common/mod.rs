@@ -510,7 +510,17 @@ impl Pair {
     pub(crate) fn agent(&self, folder: &Path, address: &str, more: &[&str]) -> Guard {
         let arguments = [&["agent", "--listen", address], more].concat();
         let mut child = self.linerate(1, folder, "b", &arguments).spawn().expect("starts");
-        heard(&mut child, &format!("listening on {address}"));
+        let listening = format!("listening on {address}");
+        if more.is_empty() {
+            let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+            let first = lines.next().expect("a line").expect("text");
+            assert!(first.starts_with(&listening), "{first}");
+            // What it writes later must not block it.
+            std::thread::spawn(move || lines.for_each(drop));
+        } else {
+            // One that may tune may have put something back before that.
+            heard(&mut child, &listening);
+        }
         Guard(child)
     }
 }

@@ -7,11 +7,8 @@ while IFS=$'\t' read -r name program; do
 done < /out/programs
 # The same addresses in each run.
 echo 0 > /proc/sys/kernel/randomize_va_space
-ip link add fa type veth peer name fb
 # netperf looks addresses up only on a host that has one.
-ip address add 198.18.0.1/24 dev fa
-ip link set fa up
-ip link set fb up
+ip address add 198.18.0.1/32 dev lo
 # linerate asks for 32 MiB to receive datagrams; its peers do so, too.
 sysctl -q -w net.core.rmem_max=67108864 net.core.wmem_max=67108864
 truncate -s 64M data
@@ -21,4 +18,4 @@ check runs '
     bash -c "$command" > result 2> error < /dev/null ||
       { echo "$name: $(tail -n 1 error)" >&2; exit 1; }
     cp result "/out/$name.txt"
-  done < /out/runs' 2000
+  done < /out/runs' 1700
