@@ -202,6 +202,7 @@ fn by_rule(scores: &[(&str, f64)]) -> Value {
 #[cfg(test)]
 pub(crate) mod tests {
     use linerate_analysis::diagnosis::{Claim, Evidence, FlowEnd, Outcome, Step, Subject};
+    use linerate_campaign::diagnose::Question;
     use linerate_model::{CeilingSubject, Command, Verdict};
     use linerate_report::text;
 
@@ -223,6 +224,36 @@ pub(crate) mod tests {
             lifted: Some(("twice the send buffer".into(), 1e8)),
             notes: vec!["baseline: disturbed".into()],
         }
+    }
+
+    fn load() -> Load {
+        let question = Question {
+            workload: "tcp_stream".into(),
+            params: Vec::new(),
+            pairs: 6,
+            seconds: 4.0,
+            omit: 1.0,
+            seed: 1,
+        };
+        Load::new(&question, "a".into(), "b".into()).expect("it has no parameters")
+    }
+
+    #[test]
+    fn the_agenda_has_the_time_of_its_runs_and_the_budget_in_the_units_of_a_person() {
+        let load = load();
+        let [baseline, proof] = load.expected().map(|time| span(time.as_secs_f64()));
+        assert_ne!(baseline, proof);
+        let many = agenda(&load, 4, Nanos::from_secs(600));
+        for part in [
+            "with 6 pairs of runs".to_owned(),
+            "At most 4 limits, one behind the other".to_owned(),
+            format!("Expected time: {baseline} if nothing is suspected, {proof} for each"),
+            format!("Budget: {};", span(600.0)),
+        ] {
+            assert!(many.contains(&part), "{part}: {many}");
+        }
+        let one = agenda(&load, 1, Nanos::from_secs(600));
+        assert!(one.contains("At most 1 limit, one"), "{one}");
     }
 
     fn saturated() -> Claim {

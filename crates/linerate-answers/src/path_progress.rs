@@ -121,3 +121,128 @@ impl<'a> PathProgress<'a> {
         events
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_campaign::testbeds;
+    use linerate_model::{
+        BitRate, BoundClass, Bytes, Capacity, Counter, Interval, JobSpec, Nanos, Params, Side,
+    };
+    use linerate_report::live::LoadKind;
+
+    use super::*;
+    use crate::path::Offered;
+
+    /// Direction of the measurement: where its only data goes.
+    fn asked(is_reverse: bool) -> PathAsked<'static> {
+        PathAsked {
+            workload: "tcp_stream",
+            is_reverse,
+            congestion: None,
+            offered: Offered::NoDatagrams,
+            window: None,
+            omit: Nanos(0),
+            duration: Some(Nanos::from_secs(2)),
+        }
+    }
+
+    /// Returns a path whose link carries 100 Mbit/s from `b` to `a`; no other capacity is known.
+    fn ground() -> Ground {
+        let capacity = Capacity {
+            name: "link a-b, out of b".into(),
+            edge: "link a-b".into(),
+            class: BoundClass::Link,
+            rate: BitRate(1e8),
+            frame_overhead: Bytes(38),
+            mtu: Bytes(1500),
+            pairs: vec![("b".into(), "a".into())],
+            source: "declared".into(),
+            members: Vec::new(),
+        };
+        let mut ground = testbeds::loopback(false);
+        ground.capacities.push(capacity);
+        ground
+    }
+
+    fn trial(ground: &Ground) -> TrialSpec {
+        let [a, b] = &ground.testbed.endpoints[..] else { panic!("two ends") };
+        let job = JobSpec {
+            workload: "tcp_stream".into(),
+            from: a.clone(),
+            to: b.clone(),
+            params: Params::default(),
+            background: None,
+        };
+        TrialSpec { jobs: vec![job], ..TrialSpec::default() }
+    }
+
+    /// Returns a second of a worker that received `bytes`.
+    fn second(number: u64, bytes: u64) -> Interval {
+        let (start, end) = (Nanos::from_secs(number), Nanos::from_secs(number + 1));
+        let mut second = Interval { start, end, ..Interval::default() };
+        second.counters[Counter::PayloadReceived] = bytes;
+        second
+    }
+
+    #[test]
+    fn the_header_comes_when_the_load_begins_and_each_line_once_it_is_complete() {
+        let ground = ground();
+        let trial = &trial(&ground);
+        let form = LiveForm {
+            kind: LoadKind::Stream,
+            is_both: false,
+            omit: Nanos(0),
+            title: None,
+            unit: None,
+        };
+        let lines = LiveLines::new(Nanos::from_secs(1), Nanos::from_secs(2));
+        let mut progress = PathProgress::new(&ground, asked(true), &form, lines);
+        let reconnecting = Progress::Reconnecting { host: "b", attempt: 1 };
+        assert_eq!(progress.events(&reconnecting), None, "no part of the measurement");
+        let (host, facts) = ("local".to_owned(), Value::Null);
+        let record = &HostRecord { host, facts, clock_offset_ns: 0, clock_uncertainty_ns: 0 };
+        assert_eq!(progress.events(&Progress::HostJoined { record }), Some(Vec::new()));
+        let begun = Progress::TrialStarted { trial, number: 1, of: 1, eta: Nanos(0) };
+        let [start] = &progress.events(&begun).expect("a part")[..] else { panic!("one event") };
+        assert_eq!((start.kind.name(), &start.data["ends"][1]["name"]), ("start", &"b".into()));
+        let ceiling = start.data["ceiling_bps"].as_f64().expect("the link is known");
+        assert!((9e7..1e8).contains(&ceiling), "{ceiling}: payload of frames on 100 Mbit/s");
+        assert!(start.text.contains("127.0.0.1"), "{}", start.text);
+        let mut read = |side, intervals: &[Interval]| {
+            let of = Progress::Intervals { trial, job: 0, side, intervals };
+            progress.events(&of).expect("a part")
+        };
+        assert_eq!(read(Side::Passive, &[second(0, 0)]), [], "one end has not reported yet");
+        let first = read(Side::Active, &[second(0, 10_000_000)]);
+        assert_eq!(first.iter().map(|one| one.kind.name()).collect::<Vec<_>>(), ["interval"]);
+        assert_eq!(first[0].data["payload_bytes_rx"], 1e7);
+        assert!(first[0].text.contains("of 94.93 Mbit/s"), "under a heading: {}", first[0].text);
+        assert_eq!(read(Side::Active, &[second(1, 5_000_000)]), []);
+        let outcome = TrialOutcome::Interrupted;
+        let ended = Progress::TrialEnded { trial, outcome, number: 1, of: 1, eta: Nanos(0) };
+        let last = progress.events(&ended).expect("a part");
+        assert_eq!(last[0].data["payload_bytes_rx"], 5e6);
+        assert!(!last[0].text.contains("of 94.93 Mbit/s"), "only once: {}", last[0].text);
+        assert_eq!(progress.rest(outcome), [], "nothing is printed twice");
+        let bytes: Vec<f64> = progress.complete().iter().map(|line| line.backward_bytes).collect();
+        assert_eq!(bytes, [1e7, 5e6]);
+    }
+
+    #[test]
+    fn the_ceiling_is_that_of_the_direction_in_which_data_goes() {
+        let ground = ground();
+        let form = LiveForm {
+            kind: LoadKind::Stream,
+            is_both: false,
+            omit: Nanos(0),
+            title: None,
+            unit: None,
+        };
+        let lines = LiveLines::new(Nanos::from_secs(1), Nanos::from_secs(2));
+        let mut progress = PathProgress::new(&ground, asked(false), &form, lines);
+        let trial = &trial(&ground);
+        let begun = Progress::TrialStarted { trial, number: 1, of: 1, eta: Nanos(0) };
+        let started = progress.events(&begun).expect("a part");
+        assert!(started[0].data["ceiling_bps"].is_null(), "only the way back is limited");
+    }
+}

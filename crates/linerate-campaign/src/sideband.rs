@@ -205,7 +205,7 @@ impl<'a> Sideband<'a> {
         on_seen: &mut dyn FnMut(Seen),
     ) -> Outcome {
         // Opened first, so that none is missed.
-        let mut notifications = Notifications::open(self.device).map_err(Failure::missing)?;
+        let notifications = Notifications::open(self.device).map_err(Failure::missing)?;
         note_interrupts().map_err(Failure::missing)?;
         let before = match self.transport() {
             _ if !may_set => None,
@@ -215,7 +215,9 @@ impl<'a> Sideband<'a> {
             }
             Transport::RawFrames(_) => Some(self.enable()?),
         };
-        let ended = self.follow(&mut notifications, count, on_seen);
+        let opened = Instant::now();
+        let mut channel = WatchedChannel { sideband: &mut *self, notifications, opened };
+        let ended = follow(&mut channel, count, on_seen);
         if let Some(control) = before {
             self.ask(&Command::AenEnable { management: 0, control })?;
         }
@@ -236,37 +238,74 @@ impl<'a> Sideband<'a> {
         self.ask(&Command::AenEnable { management: 0, control })?;
         Ok(parameters.notifications)
     }
+}
 
-    fn follow(
-        &mut self,
-        notifications: &mut Notifications,
-        count: Option<u64>,
-        on_seen: &mut dyn FnMut(Seen),
-    ) -> Outcome {
-        let mut before: Option<(Instant, PassThroughStatistics)> = None;
-        let mut left = count.map(|count| count + 1);
-        while left != Some(0) {
-            let reply = self.ask(&Command::GetPassThroughStatistics)?;
-            let Answer::PassThroughStatistics(now) = reply.answer else {
-                return Err(Failure::missing(refusal(self.device, &reply)));
-            };
-            let at = Instant::now();
-            if let Some((then, earlier)) = before.replace((at, now)) {
-                let seconds = (at - then).as_secs_f64();
-                on_seen(Seen::Statistics(Box::new([earlier, now]), seconds));
-            }
-            left = left.map(|left| left - 1);
-            // After the last reading nothing is awaited.
-            while left != Some(0) && at.elapsed() < EVERY {
-                if interrupted() {
-                    return Ok(Exit::Interrupted);
-                }
-                let one = notifications.next(PATIENCE.min(EVERY.saturating_sub(at.elapsed())));
-                one.into_iter().for_each(|one| on_seen(Seen::Notified(one)));
-            }
+/// What a watch needs of a channel, and of the clock.
+trait Watched {
+    fn statistics(&mut self) -> Result<PassThroughStatistics, Failure>;
+    /// Returns the next notification; `None` if none arrives within `patience`.
+    fn notification(&mut self, patience: Duration) -> Option<Notified>;
+    fn is_interrupted(&self) -> bool;
+    /// Returns the time since the watch was opened.
+    fn now(&self) -> Duration;
+}
+
+/// A channel that is watched.
+struct WatchedChannel<'s, 'a> {
+    sideband: &'s mut Sideband<'a>,
+    notifications: Notifications,
+    opened: Instant,
+}
+
+impl Watched for WatchedChannel<'_, '_> {
+    fn statistics(&mut self) -> Result<PassThroughStatistics, Failure> {
+        let reply = self.sideband.ask(&Command::GetPassThroughStatistics)?;
+        match reply.answer {
+            Answer::PassThroughStatistics(now) => Ok(now),
+            _ => Err(Failure::missing(refusal(self.sideband.device, &reply))),
         }
-        Ok(Exit::Done)
     }
+
+    fn notification(&mut self, patience: Duration) -> Option<Notified> {
+        self.notifications.next(patience)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        interrupted()
+    }
+
+    fn now(&self) -> Duration {
+        self.opened.elapsed()
+    }
+}
+
+/// Reads statistics each second, `count` times after the first, and notifications between them.
+fn follow(
+    channel: &mut impl Watched,
+    count: Option<u64>,
+    on_seen: &mut dyn FnMut(Seen),
+) -> Outcome {
+    let mut before: Option<(Duration, PassThroughStatistics)> = None;
+    let mut left = count.map(|count| count + 1);
+    while left != Some(0) {
+        let now = channel.statistics()?;
+        let at = channel.now();
+        if let Some((then, earlier)) = before.replace((at, now)) {
+            let seconds = (at - then).as_secs_f64();
+            on_seen(Seen::Statistics(Box::new([earlier, now]), seconds));
+        }
+        left = left.map(|left| left - 1);
+        // After the last reading nothing is awaited.
+        while left != Some(0) && channel.now() - at < EVERY {
+            if channel.is_interrupted() {
+                return Ok(Exit::Interrupted);
+            }
+            let rest = EVERY.saturating_sub(channel.now() - at);
+            let one = channel.notification(PATIENCE.min(rest));
+            one.into_iter().for_each(|one| on_seen(Seen::Notified(one)));
+        }
+    }
+    Ok(Exit::Done)
 }
 
 /// Returns the failure of a transport that does not work.
@@ -302,12 +341,109 @@ fn refusal(device: &str, reply: &Reply) -> String {
 #[cfg(test)]
 mod tests {
     use linerate_observe::ncsi::Strays;
+    use linerate_packet::ncsi::Notification;
 
     use super::*;
 
     fn reply(outcome: Answered, reason: Reason) -> Reply {
         let answer = Answer::Done;
         Reply { outcome, reason, answer, tries: 1, strays: Strays::default() }
+    }
+
+    /// A channel in virtual time: reading takes a time, and notifications come when they are due.
+    struct SimulatedChannel {
+        now: Duration,
+        reading: Duration,
+        due: Vec<Duration>,
+        interrupted_at: Duration,
+        /// Answers before the channel falls silent.
+        answers: u64,
+    }
+
+    impl Default for SimulatedChannel {
+        fn default() -> Self {
+            let reading = Duration::from_millis(10);
+            let (due, answers) = (Vec::new(), u64::MAX);
+            Self { now: Duration::ZERO, reading, due, interrupted_at: Duration::MAX, answers }
+        }
+    }
+
+    impl Watched for SimulatedChannel {
+        fn statistics(&mut self) -> Result<PassThroughStatistics, Failure> {
+            self.answers = self.answers.checked_sub(1).ok_or_else(|| Failure::missing("silent"))?;
+            self.now += self.reading;
+            let mut counters = [None; 10];
+            counters[0] = Some(self.now.as_millis() as u64);
+            Ok(PassThroughStatistics { legacy: false, counters })
+        }
+
+        fn notification(&mut self, patience: Duration) -> Option<Notified> {
+            let until = self.now + patience;
+            let arrived = self.due.first().copied().filter(|due| *due <= until);
+            self.now = arrived.unwrap_or(until).max(self.now);
+            arrived.map(|_| {
+                self.due.remove(0);
+                let address = Address { package: 0, channel: 0 };
+                Notified { address, notification: Notification::ConfigurationRequired }
+            })
+        }
+
+        fn is_interrupted(&self) -> bool {
+            self.now >= self.interrupted_at
+        }
+
+        fn now(&self) -> Duration {
+            self.now
+        }
+    }
+
+    /// Returns what a watch prints, and when: rates with their seconds, `AEN` for a notification.
+    fn followed(
+        mut channel: SimulatedChannel,
+        count: Option<u64>,
+    ) -> (Vec<String>, Result<Exit, String>, SimulatedChannel) {
+        let mut lines = Vec::new();
+        let ended = follow(&mut channel, count, &mut |seen| {
+            lines.push(match seen {
+                Seen::OwnedByKernel => "kernel".to_owned(),
+                Seen::Statistics(of, seconds) => {
+                    let [before, after] = of.map(|one| one.counters[0].expect("it is counted"));
+                    format!("{} in {seconds:.2}", after - before)
+                }
+                Seen::Notified(_) => "AEN".to_owned(),
+            });
+        });
+        (lines, ended.map_err(|failure| failure.message()), channel)
+    }
+
+    #[test]
+    fn a_watch_has_a_line_each_second_over_the_time_that_passed_and_then_ends_at_once() {
+        let (lines, ended, channel) = followed(SimulatedChannel::default(), Some(2));
+        assert_eq!(lines, ["1010 in 1.01", "1010 in 1.01"]);
+        assert_eq!((ended, channel.now), (Ok(Exit::Done), Duration::from_millis(2_030)));
+        let slow = SimulatedChannel { reading: Duration::from_secs(3), ..Default::default() };
+        assert_eq!(followed(slow, Some(1)).0, ["4000 in 4.00"], "a reading may take longer");
+        assert!(followed(SimulatedChannel::default(), Some(0)).0.is_empty());
+    }
+
+    #[test]
+    fn notifications_are_seen_when_they_arrive_between_two_readings() {
+        let due = [200, 950, 1_500].map(Duration::from_millis).to_vec();
+        let channel = SimulatedChannel { due, ..Default::default() };
+        let (lines, ..) = followed(channel, Some(2));
+        assert_eq!(lines, ["AEN", "AEN", "1010 in 1.01", "AEN", "1010 in 1.01"]);
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_watch_within_its_patience_and_a_silent_channel_fails() {
+        let interrupted_at = Duration::from_millis(1_234);
+        let channel = SimulatedChannel { interrupted_at, ..Default::default() };
+        let (lines, ended, channel) = followed(channel, None);
+        assert_eq!((lines.len(), ended), (1, Ok(Exit::Interrupted)));
+        assert!(channel.now - interrupted_at < PATIENCE, "{:?}", channel.now);
+        let silent = SimulatedChannel { answers: 2, ..Default::default() };
+        let (lines, ended, _) = followed(silent, None);
+        assert_eq!((lines.len(), ended), (1, Err("silent".to_owned())));
     }
 
     #[test]
