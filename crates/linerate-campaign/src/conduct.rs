@@ -22,11 +22,11 @@ use sha2::{Digest, Sha256};
 use crate::arms::Arms;
 use crate::catalog::PlanText;
 use crate::devices::Devices;
-use crate::keys::keys_for;
 use crate::live::{Live, LiveFold, LiveSocket};
 use crate::observers::Observers;
 use crate::testbeds::Ground;
 use crate::{Exit, Failure, Result, checks};
+use linerate_agent::keys::keys_for;
 
 /// A plan, its place and its ledger.
 pub struct Request<'a> {

@@ -11,9 +11,9 @@ use linerate_sys::socket::{Buffer, set_buffer};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::policy::{Policy, Separation, USUAL};
-use crate::separation::{self, Tried};
 use crate::{Result, sandbox};
+use linerate_agent::policy::{Policy, Separation, USUAL};
+use linerate_agent::separation::{self, Tried};
 
 /// Length of the self-test.
 const SELF_TEST: Nanos = Nanos::from_millis(300);

@@ -11,11 +11,12 @@ use linerate_model::{AGENT_PORT, HostAddress, Testbed, TestbedKind};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::keys::keys_for;
 use crate::launcher::Launcher;
-use crate::testbeds::{Ground, complete, with_port};
+use crate::testbeds::{Ground, complete};
 use crate::towards::endpoint_at;
 use crate::{Failure, Result};
+use linerate_agent::addresses::with_port;
+use linerate_agent::keys::keys_for;
 
 /// Command that runs another one on a node of the present allocation of Slurm, beside its job.
 pub const SRUN: &str = "srun --unbuffered --overlap -N1 -n1 -w {host}";

@@ -9,9 +9,9 @@ use linerate_load::workloads::HOST_DEFAULT;
 use linerate_model::plan::Draft;
 use linerate_model::{BitRate, Bytes, Nanos, Params};
 
-use crate::addresses::{has_port, with_port};
 use crate::towards::{Family, resolve};
 use crate::{Exit, Failure, Result};
+use linerate_agent::addresses::{has_port, with_port};
 
 /// Prefix of an iperf3 server.
 const SCHEME: &str = "iperf3://";

@@ -21,8 +21,6 @@
 //! | [`letters`] | sizes and rates as iperf3 and fio users type them |
 //! | [`options`] | values of options that are parameters |
 //! | [`path`] | what the options of `to` ask for together |
-//! | [`serving`], [`pairing`] | the agent of this host, and its pairing with another one |
-//! | [`policy`], [`separation`] | rights that an agent grants, and those that it keeps itself |
 //! | [`job_files`] | job files of other programs, read as plans |
 //! | [`slots`] | devices whose PCI Express bounds are calculated |
 //! | [`sideband`] | questions to a network controller behind a sideband |
@@ -46,7 +44,6 @@
 
 #![forbid(unsafe_code)]
 
-mod addresses;
 mod arms;
 pub mod catalog;
 pub mod checks;
@@ -63,7 +60,6 @@ pub mod flows;
 pub mod foreign;
 pub mod iperf3;
 pub mod job_files;
-pub mod keys;
 pub mod labs;
 mod launcher;
 pub mod letters;
@@ -73,17 +69,13 @@ mod observers;
 pub mod options;
 pub mod other_clients;
 pub mod outline;
-pub mod pairing;
 pub mod path;
 mod places;
-pub mod policy;
 pub mod probe;
 pub mod push;
 mod rates;
 pub mod sandbox;
 mod searches;
-pub mod separation;
-pub mod serving;
 pub mod sideband;
 #[cfg(test)]
 mod simulated;
@@ -95,4 +87,5 @@ pub mod testbeds;
 mod towards;
 pub mod tune;
 
-pub use failure::{Cause, Ended, Exit, Failure, Outcome, Result};
+pub use failure::Ended;
+pub use linerate_model::failure::{Cause, Exit, Failure, Outcome, Result};

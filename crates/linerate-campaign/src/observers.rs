@@ -11,8 +11,8 @@ use linerate_model::{
 use linerate_observe::{Digest, Observer, ObserverSource, ObserverSpec, SnmpAccess, SnmpAgent};
 use serde::Deserialize;
 
-use crate::addresses::with_port;
 use crate::{Failure, Result};
+use linerate_agent::addresses::with_port;
 
 /// SNMP's port (RFC 3417 3.1).
 const SNMP_PORT: u16 = 161;

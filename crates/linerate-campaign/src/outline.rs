@@ -7,10 +7,10 @@ use linerate_control::{HostFacts, Timeouts};
 use linerate_model::{BitRate, Endpoint, HostAddress, cpu_list};
 use serde_json::Value;
 
-use crate::keys::keys_for;
 use crate::testbeds::to_host;
 use crate::towards::Towards;
 use crate::{Failure, Result};
+use linerate_agent::keys::keys_for;
 
 /// Returns the text of a testbed file with this host and `hosts`. Each of them reports its
 /// facts.

@@ -14,9 +14,7 @@ use linerate_model::{
 use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
 
-pub use crate::addresses::{numbered, reachable, resolve_listen, with_port};
 use crate::catalog::{LABS, Preset, find};
-use crate::keys::keys_for;
 use crate::launcher::Launcher;
 use crate::observers::ObserverText;
 use crate::push::Pushed;
@@ -24,6 +22,8 @@ use crate::towards::SSH;
 pub use crate::towards::{Family, LOOPBACK, Towards};
 use crate::towards::{endpoint_at, reached};
 use crate::{Exit, Failure, Result, sandbox};
+use linerate_agent::addresses::with_port;
+use linerate_agent::keys::keys_for;
 pub use linerate_model::AGENT_PORT;
 
 /// Place of a plan; without any of these, loopback.

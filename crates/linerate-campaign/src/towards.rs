@@ -7,10 +7,10 @@ use std::time::Duration;
 use linerate_control::Timeouts;
 use linerate_model::{AGENT_PORT, Endpoint, HostAddress, Nanos, Testbed};
 
-use crate::addresses::{has_port, interface, numbered, with_port};
 use crate::launcher::Launcher;
 use crate::push::{Push, Pushed, push};
 use crate::{Failure, Result};
+use linerate_agent::addresses::{has_port, interface, numbered, with_port};
 
 /// Name of the place with both endpoints in this process.
 pub const LOOPBACK: &str = "loopback";

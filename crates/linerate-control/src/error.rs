@@ -4,17 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 
 use linerate_model::RecorderError;
+use linerate_model::failure::Failure;
 
 use crate::wire::WireError;
-
-/// Class of an error, which the command line maps to an exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorClass {
-    /// The request is wrong: nothing was run (exit 2).
-    Usage,
-    /// A host, agent, key or permission is missing (exit 4).
-    Missing,
-}
 
 /// Result of the control channel.
 pub type Result<T, E = ControlError> = std::result::Result<T, E>;
@@ -195,20 +187,21 @@ impl ControlError {
         Self::Listen { operation, address: address.to_string(), cause: cause.to_string() }
     }
 
-    /// Returns the class of the error.
-    #[must_use]
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::UnknownHost { .. } => ErrorClass::Usage,
-            _ => ErrorClass::Missing,
-        }
-    }
-
     /// Returns whether another attempt may succeed without any intervention.
     pub(crate) fn passes_by_itself(&self) -> bool {
         matches!(
             self,
             Self::HostDown { .. } | Self::Command { .. } | Self::Busy { .. } | Self::Io { .. }
         )
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        match error {
+            ControlError::UnknownHost { .. } => Self::wrong(error),
+            ControlError::Busy { .. } => Self::busy(error),
+            _ => Self::missing(error),
+        }
     }
 }

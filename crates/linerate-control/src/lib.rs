@@ -59,7 +59,7 @@ pub use broker::{Broker, Duties};
 pub use conductor::{
     CampaignRun, Exit, HostFacts, Progress, RunOptions, RunSummary, Tuner, ask, run,
 };
-pub use error::{ControlError, ErrorClass, Result};
+pub use error::{ControlError, Result};
 pub use keys::{Fingerprint, KeyStore, KnownPeer, ReachedAt, Right};
 pub use link::Timeouts;
 pub use tls::web_server_config;

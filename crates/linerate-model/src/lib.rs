@@ -29,6 +29,7 @@ mod cpu_list;
 pub mod derivation;
 mod distribution;
 mod event;
+pub mod failure;
 mod fold;
 mod ledger;
 pub mod metric;

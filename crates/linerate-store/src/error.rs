@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use linerate_model::failure::Failure;
 use rusqlite::ErrorCode;
 
 use crate::BlobError;
@@ -193,5 +194,11 @@ fn remedy(error: &rusqlite::Error) -> &'static str {
             " (check the file system and the medium, `dmesg` may say more)"
         }
         _ => "",
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::missing(error)
     }
 }

@@ -186,45 +186,6 @@ impl PlaceArgs {
     }
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct AgentArgs {
-    /// Address to listen on; other than loopback only with a paired key [default: every address
-    /// when paired, else loopback]
-    #[arg(long)]
-    pub(crate) listen: Option<String>,
-    /// First print a one-time token and the addresses of this host, and wait until another host has
-    /// paired with `linerate to HOST --token -`; then serve it
-    #[arg(long, conflicts_with = "stdio")]
-    pub(crate) pair: bool,
-    /// Serve one campaign, such as one `linerate to`, then end
-    #[arg(short = '1', long, conflicts_with = "stdio")]
-    pub(crate) one_off: bool,
-    /// Serve on standard input and output, for ssh
-    #[arg(long, conflicts_with = "listen")]
-    pub(crate) stdio: bool,
-    /// Folder of the keys
-    #[arg(long, env = "LINERATE_KEYS")]
-    pub(crate) keys: Option<PathBuf>,
-    /// Policy: the rights of paired conductors [default: /etc/linerate/agent.toml if it exists;
-    /// with --stdio, all rights of this user]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) policy: Option<PathBuf>,
-    /// Let a conductor change settings of this device: the windows of its routes, RPS, XPS,
-    /// threaded NAPI, GRO, GSO, TSO, coalescing, rings and interrupts; with `host`: tcp_rmem,
-    /// tcp_wmem, the congestion control and the CPU quota of the agent's control group. They are
-    /// put back when it leaves
-    #[arg(long, value_name = "DEVICE")]
-    pub(crate) allow_tune: Vec<String>,
-    /// Let a conductor's jobs write to the disk with this serial number, once it is claimed
-    /// (linerate disk claim)
-    #[arg(long, value_name = "SERIAL")]
-    pub(crate) allow_write: Vec<String>,
-    /// Let a conductor's jobs serve the files in this folder to any client (`root` of the `ftp` and
-    /// `http` workloads)
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) allow_serve: Vec<PathBuf>,
-}
-
 /// Returns the parser of what `read` reads; a refusal says that it `expected` something else.
 pub(crate) fn read_by<T>(
     read: fn(&str) -> Option<T>,

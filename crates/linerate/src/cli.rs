@@ -7,7 +7,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use linerate_campaign::iperf3::{translated, wants_json, wants_stream};
 
-use crate::args::{AgentArgs, Global, Saved};
+use linerate_agent::commands::agent::AgentArgs;
+use linerate_agent::commands::pair::PairArgs;
+
+use crate::args::{Global, Saved};
 use crate::commands::compare::CompareArgs;
 use crate::commands::dashboard::DashboardArgs;
 use crate::commands::demo::DemoArgs;
@@ -21,7 +24,6 @@ use crate::commands::limit;
 use crate::commands::list::ListArgs;
 use crate::commands::mesh::MeshArgs;
 use crate::commands::ncsi::NcsiArgs;
-use crate::commands::pair::PairArgs;
 use crate::commands::plan::PlanArgs;
 use crate::commands::probe::ProbeArgs;
 use crate::commands::replay::ReplayArgs;

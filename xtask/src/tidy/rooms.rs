@@ -15,7 +15,7 @@ const PREFIX: &str = "linerate-";
 const EXCLUSIVE: [(&str, &[&str]); 7] = [
     ("anyhow", &["xtask"]),
     ("axum", &["linerate-dashboard"]),
-    ("clap", &["linerate", "xtask"]),
+    ("clap", &["linerate", "linerate-agent", "xtask"]),
     ("io-uring", &["linerate-sys"]),
     ("libc", &["linerate-sys"]),
     ("rusqlite", &["linerate-store"]),

@@ -12,23 +12,13 @@ mod settings;
 mod tests;
 pub mod window;
 
-use linerate_control::{ControlError, Restored, Setting, SettingState, Tuner};
+use linerate_control::{ControlError, Setting, SettingState, Tuner};
 
-use crate::keys::keys_for;
 use crate::stages::Ledgers;
 use crate::{Failure, Result};
+use linerate_agent::keys::keys_for;
 
 pub use settings::{Present, WindowScope};
-
-/// Returns what was done about a change that an agent left behind; `None` if nothing was.
-#[must_use]
-pub fn restored(restored: Restored) -> Option<String> {
-    match restored {
-        Restored::PutBack(what) => Some(format!("put back: {what}")),
-        Restored::Untouched => None,
-        Restored::Left(why) | Restored::Failed(why) => Some(why),
-    }
-}
 
 /// Open session about the settings of one host. Changes are put back when it ends, unless they are
 /// kept.

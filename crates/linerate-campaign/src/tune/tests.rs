@@ -8,35 +8,17 @@ use std::rc::Rc;
 use linerate_analysis::compare::Change;
 use linerate_analysis::tune::experiments::{Hindrance, HindranceKind};
 use linerate_control::conductor::simulated::Leaving;
-use linerate_control::{ControlError, Restored, Setting, SettingState};
+use linerate_control::{ControlError, Setting, SettingState};
 use linerate_model::Verdict;
 
 use super::host::{HostTuning, tune};
 use super::outcome::{Findings, NotProven, SideEffect, SideFigure, Tried};
-use super::{Sessions, Settings, restored};
+use super::{Sessions, Settings};
 use crate::simulated::{SimulatedBench, SimulatedPath, Trouble, testbed};
 use crate::{Ended, Exit, Failure, Result};
 
 const SEND: &str = "net.ipv4.tcp_wmem";
 const RECEIVE: &str = "net.ipv4.tcp_rmem";
-
-#[test]
-fn a_person_reads_what_was_done_about_a_change_that_was_left_behind() {
-    let lines = [
-        Restored::PutBack("tcp_rmem on a".into()),
-        Restored::Untouched,
-        Restored::Left("another program has changed it".into()),
-        Restored::Failed("permission denied".into()),
-    ]
-    .map(restored);
-    let expected = [
-        Some("put back: tcp_rmem on a"),
-        None,
-        Some("another program has changed it"),
-        Some("permission denied"),
-    ];
-    assert_eq!(lines.each_ref().map(Option::as_deref), expected);
-}
 
 /// Hosts whose settings are a table.
 #[derive(Clone)]

@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use linerate_campaign::{keys, testbeds};
+use linerate_agent::addresses::{reachable, resolve_listen};
+use linerate_agent::keys;
 use linerate_control::pairing::Token;
 use linerate_control::web_server_config;
 use linerate_dashboard::Access;
@@ -14,7 +15,7 @@ use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Port of the pages, beside those of agents and offers.
-const PORT: u16 = testbeds::AGENT_PORT + 2;
+const PORT: u16 = linerate_model::AGENT_PORT + 2;
 
 #[derive(Debug, Args)]
 pub(crate) struct DashboardArgs {
@@ -33,7 +34,7 @@ pub(crate) struct DashboardArgs {
 /// Prints the address of the pages and serves them until the process is ended.
 pub(crate) fn run(args: &DashboardArgs, global: Global) -> Outcome {
     let address = match &args.listen {
-        Some(text) => testbeds::resolve_listen(text, PORT)?,
+        Some(text) => resolve_listen(text, PORT)?,
         None => SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
     };
     let failed = |error: std::io::Error| Failure::missing(format!("listen on {address}: {error}"));
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &DashboardArgs, global: Global) -> Outcome {
     } else {
         let store = keys::open(args.keys.clone())?;
         let token = Token::random().to_string();
-        let at = testbeds::reachable(address).into_iter();
+        let at = reachable(address).into_iter();
         let urls = at.map(|host| format!("https://{host}/?token={token}")).collect();
         let names = vec![keys::own_name()];
         let access = Access::Token { token, tls: web_server_config(&store)?, names };

@@ -1,6 +1,5 @@
 //! The commands, one file each.
 
-mod agent;
 pub(crate) mod compare;
 pub(crate) mod dashboard;
 pub(crate) mod demo;
@@ -18,7 +17,6 @@ pub(crate) mod list;
 mod measure;
 pub(crate) mod mesh;
 pub(crate) mod ncsi;
-pub(crate) mod pair;
 pub(crate) mod plan;
 pub(crate) mod probe;
 pub(crate) mod replay;
@@ -32,7 +30,8 @@ pub(crate) mod tune;
 
 use std::path::Path;
 
-use linerate_campaign::serving;
+use linerate_agent::commands::{agent, pair};
+use linerate_agent::serving;
 
 use crate::cli::{self, Command, Invocation};
 use crate::commands::disk::DiskAction;
@@ -66,8 +65,8 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Diagnose(args) => diagnose::run(&args, global),
         Command::Mesh(args) => mesh::run(&args, global),
         Command::Tune(args) => tune::run(&args, global),
-        Command::Agent(args) => agent::run(args, global),
-        Command::Pair(args) => pair::run(args, global),
+        Command::Agent(args) => agent::run(args, global.quiet),
+        Command::Pair(args) => pair::run(args, global.json),
         Command::Ledger(args) => ledger::run(&args.action, global),
         Command::Testbed(args) => testbed::run(&args.action),
         Command::Lab(args) => lab::run(args.action, global.json),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use linerate_agent::commands::pair;
 use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::study;
 use linerate_answers::path::{self, Asked};
@@ -21,7 +22,6 @@ use linerate_view::View;
 
 use crate::args::{Global, REACH, Saved, one_of, read_by, time};
 use crate::commands::measure::WaitArgs;
-use crate::commands::pair;
 use crate::exit::{Failure, Outcome};
 use crate::iperf3::Iperf3Options;
 use crate::parameters::{SettingOptions, ToSettings};

@@ -6,8 +6,8 @@ pub(crate) mod window;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use linerate_agent::serving::restored;
 use linerate_campaign::tune::profile::{self, Turn};
-use linerate_campaign::tune::restored;
 use linerate_control::{Consent, Restored, restore};
 
 use self::host::TuneHostArgs;

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use linerate_control::pairing::{self, Offering, Token};
 use linerate_control::wire::printable;
 use linerate_control::{KeyStore, KnownPeer, Timeouts};
-use linerate_model::HostAddress;
+use linerate_model::failure::{Failure, Result};
+use linerate_model::{AGENT_PORT, HostAddress};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use crate::testbeds::{self, AGENT_PORT};
-use crate::{Failure, Result, keys};
+use crate::addresses::{reachable, resolve_listen, with_port};
+use crate::keys;
 
 /// Port of an offer. It differs from the agent's, so that an agent may go on running.
 pub const PORT: u16 = AGENT_PORT + 1;
@@ -37,7 +38,7 @@ pub fn line(peer: &KnownPeer) -> String {
 pub fn offer(store: KeyStore, listen: Option<&str>, for_agent: bool) -> Result<Offering> {
     let port = if for_agent { AGENT_PORT } else { PORT };
     let address = match listen {
-        Some(text) => testbeds::resolve_listen(text, port)?,
+        Some(text) => resolve_listen(text, port)?,
         None => SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
     };
     if for_agent {
@@ -57,7 +58,7 @@ pub fn instructions(address: SocketAddr, for_agent: bool) -> Vec<String> {
         let name = keys::own_name();
         return vec![format!("{waiting} linerate pair accept {name} (then type the token)")];
     }
-    let reached = testbeds::reachable(address).into_iter();
+    let reached = reachable(address).into_iter();
     let commands = reached.map(|reached| format!("  linerate to {reached} --token -"));
     let last = "then type the token".to_owned();
     std::iter::once(waiting).chain(commands).chain([last]).collect()
@@ -69,7 +70,7 @@ pub fn instructions(address: SocketAddr, for_agent: bool) -> Vec<String> {
 /// If the token is not its own, or the host cannot be reached.
 pub fn accept(store: &KeyStore, host: &str, token: &str) -> Result<KnownPeer> {
     let token: Token = token.parse()?;
-    let address = testbeds::with_port(host, PORT);
+    let address = with_port(host, PORT);
     Ok(pairing::accept(store, &keys::own_name(), &address, &token)?)
 }
 

@@ -16,7 +16,7 @@ use linerate_load::{Limits, Network, Permits};
 use linerate_model::{BitRate, Bytes, Problem};
 use serde::Deserialize;
 
-use crate::{Failure, Result};
+use linerate_model::failure::{Failure, Result};
 
 /// Default path of the policy.
 pub const USUAL: &str = "/etc/linerate/agent.toml";

@@ -12,7 +12,7 @@ use linerate_sys::sandbox::{self, Account, Confined, Confinement, Locking};
 use linerate_sys::{privilege, signal};
 
 use crate::policy::USERS;
-use crate::{Exit, Failure, Result};
+use linerate_model::failure::{Exit, Failure, Result};
 
 /// Process name of the broker.
 const BROKER: &str = "linerate-broker";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use linerate_control::KeyStore;
 use linerate_model::HostAddress;
 
-use crate::{Failure, Result};
+use linerate_model::failure::{Failure, Result};
 
 /// Opens the key store at `folder`, or at its default place. The first use makes this host's keys.
 ///
@@ -45,7 +45,7 @@ fn usual() -> Result<PathBuf> {
 ///
 /// # Errors
 /// If they cannot be opened.
-pub(crate) fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>> {
+pub fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>> {
     // Processes on this host need no keys, so a first use does not create any.
     let remote = hosts.iter().any(|(_, address)| matches!(address, HostAddress::Tcp(_)));
     if remote { open(None).map(Some) } else { Ok(None) }

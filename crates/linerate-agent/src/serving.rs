@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_control::{Access, Agent, AgentOptions, Consent, KeyStore, Right, restore};
+use linerate_control::{Access, Agent, AgentOptions, Consent, KeyStore, Restored, Right, restore};
 use linerate_disk::Writable;
+use linerate_model::AGENT_PORT;
+use linerate_model::failure::{Exit, Failure, Result};
 
+use crate::addresses::resolve_listen;
+use crate::keys;
 use crate::policy::{Policy, Separation};
 use crate::separation::Separated;
-use crate::testbeds::{self, AGENT_PORT};
-use crate::{Exit, Failure, Result, keys, tune};
 
 /// Agent, as a person asked for it.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +54,7 @@ impl AgentQuestion {
     /// If strangers could reach an agent without keys.
     fn address(&self, paired: bool) -> Result<SocketAddr> {
         let address = match &self.listen {
-            Some(text) => testbeds::resolve_listen(text, AGENT_PORT)?,
+            Some(text) => resolve_listen(text, AGENT_PORT)?,
             None if paired => SocketAddr::from((Ipv6Addr::UNSPECIFIED, AGENT_PORT)),
             None => SocketAddr::from((Ipv4Addr::LOCALHOST, AGENT_PORT)),
         };
@@ -85,8 +87,8 @@ pub fn serve(question: &AgentQuestion, report: fn(&str)) -> Result<()> {
     // An agent that was killed here may have left settings changed. This one serves even if they
     // cannot be put back.
     match restore(&consent.journals) {
-        Ok(restored) => {
-            restored.into_iter().filter_map(tune::restored).for_each(|line| report(&line));
+        Ok(changes) => {
+            changes.into_iter().filter_map(restored).for_each(|line| report(&line));
         }
         Err(why) => report(&why),
     }
@@ -159,6 +161,16 @@ pub fn serve(question: &AgentQuestion, report: fn(&str)) -> Result<()> {
     Ok(())
 }
 
+/// Returns what was done about a change that an agent left behind; `None` if nothing was.
+#[must_use]
+pub fn restored(restored: Restored) -> Option<String> {
+    match restored {
+        Restored::PutBack(what) => Some(format!("put back: {what}")),
+        Restored::Untouched => None,
+        Restored::Left(why) | Restored::Failed(why) => Some(why),
+    }
+}
+
 fn is_paired(store: &KeyStore) -> Result<bool> {
     Ok(store.peers()?.iter().any(|peer| peer.may(Right::Conduct)))
 }
@@ -210,5 +222,23 @@ mod tests {
         assert_eq!(address(Some("192.0.2.7:99"), true), at("192.0.2.7:99"));
         assert_eq!(address(Some("127.0.0.1:99"), false), at("127.0.0.1:99"));
         assert_eq!(address(Some("192.0.2.7:99"), false), None);
+    }
+
+    #[test]
+    fn a_person_reads_what_was_done_about_a_change_that_was_left_behind() {
+        let lines = [
+            Restored::PutBack("tcp_rmem on a".into()),
+            Restored::Untouched,
+            Restored::Left("another program has changed it".into()),
+            Restored::Failed("permission denied".into()),
+        ]
+        .map(restored);
+        let expected = [
+            Some("put back: tcp_rmem on a"),
+            None,
+            Some("another program has changed it"),
+            Some("permission denied"),
+        ];
+        assert_eq!(lines.each_ref().map(Option::as_deref), expected);
     }
 }

@@ -1,28 +1,31 @@
-//! `linerate pair`: exchange keys with another host.
+//! `pair`: exchange keys with another host.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use linerate_campaign::pairing::{self, line};
-use linerate_campaign::{keys, testbeds};
 use linerate_control::KnownPeer;
+use linerate_model::failure::{Exit, Failure, Outcome};
 use serde_json::json;
 
-use crate::args::Global;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::addresses::numbered;
+use crate::keys;
+use crate::pairing::{self, line};
 
+/// Command line of pairing.
 #[derive(Debug, Args)]
-pub(crate) struct PairArgs {
+pub struct PairArgs {
+    /// What is to be done
     #[command(subcommand)]
-    pub(crate) action: PairAction,
+    pub action: PairAction,
     /// Folder of the keys
     #[arg(long, env = "LINERATE_KEYS", global = true)]
-    pub(crate) keys: Option<PathBuf>,
+    pub keys: Option<PathBuf>,
 }
 
+/// Steps of pairing.
 #[derive(Debug, Subcommand)]
-pub(crate) enum PairAction {
+pub enum PairAction {
     /// On the host to be measured: print a one-time token and wait for the other host
     Offer {
         /// Address to listen on
@@ -57,14 +60,17 @@ pub(crate) enum PairAction {
     },
 }
 
-/// Offers, accepts or lists.
-pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
+/// Offers, accepts or lists; as JSON with `is_json`.
+///
+/// # Errors
+/// If the keys, the other host or the token cannot be used.
+pub fn run(args: PairArgs, is_json: bool) -> Outcome {
     let store = keys::open(args.keys)?;
     match args.action {
         PairAction::List => {
             let peers = store.peers()?;
             let own = store.fingerprint();
-            if global.json {
+            if is_json {
                 println!("{}", json!({ "own_key": own.to_string(), "peers": peers }));
             } else {
                 println!("own key {own}");
@@ -95,7 +101,7 @@ pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
             }
         },
         PairAction::Bind { host, address } => {
-            println!("{}", line(&store.bind(&host, &testbeds::numbered(&address))?));
+            println!("{}", line(&store.bind(&host, &numbered(&address))?));
         }
     }
     Ok(Exit::Done)
@@ -118,6 +124,6 @@ fn token_from_input() -> Result<String, Failure> {
 
 /// Pairs with the agent at `address`, which was started with `--pair`, with the token from standard
 /// input. Returns when that agent serves.
-pub(super) fn with_agent(address: &str) -> Result<(), Failure> {
+pub fn with_agent(address: &str) -> Result<(), Failure> {
     pairing::with_agent(address, &token_from_input()?, |peer| eprintln!("{}", paired(peer)))
 }

@@ -6,7 +6,7 @@ use linerate_model::AGENT_PORT;
 use linerate_sys::netlink::RouteSocket;
 use linerate_sys::packet::{interface_index, interface_name};
 
-use crate::{Failure, Result};
+use linerate_model::failure::{Failure, Result};
 
 /// Returns `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address as `host:port`. The zone
 /// of an address (`fe80::1%eth0`, RFC 4007 clause 11) becomes a number.
@@ -30,7 +30,7 @@ pub fn numbered(text: &str) -> String {
 }
 
 /// Returns the interface behind which an address is: the name that its zone is or numbers.
-pub(crate) fn interface(text: &str) -> Option<String> {
+pub fn interface(text: &str) -> Option<String> {
     let zone = zone(text)?;
     // The name first, as in `numbered`: an interface may be called `2`.
     let number = interface_index(zone).err().and_then(|_| zone.parse().ok());
@@ -49,7 +49,7 @@ fn is_bare_ipv6(text: &str) -> bool {
 }
 
 /// Returns whether `text` ends with a port.
-pub(crate) fn has_port(text: &str) -> bool {
+pub fn has_port(text: &str) -> bool {
     // Only what follows the bracket can be a port.
     let after_bracket = text.rsplit_once(']').map_or(text, |(_, rest)| rest);
     // A bare IPv6 address contains colons, of which none separates a port.
