@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod dist;
 mod docs;
 mod instructions;
 #[cfg(test)]
@@ -34,6 +35,7 @@ const fn task(
 /// Every task, alphabetically.
 static TASKS: &[Task] = &[
     task("bench", "linerate against the generators Debian ships: bench peers", bench::run),
+    task("dist", "static programs and Debian packages, for each processor", dist::run),
     task("docs", "write docs/reference anew, from the registries and the command line", docs::run),
     task("instructions", "instructions of an operation, against another build", instructions::run),
     task("test", "everything that must pass: format, clippy, tidy and all tests", test::run),

@@ -114,6 +114,19 @@ pub(crate) static FOR_TRUTH: &[Tool] = &[
     tool("vsftpd", "vsftpd", "serves files and logs them"),
 ];
 
+/// Programs that link and pack linerate for other hosts.
+pub(crate) static FOR_DIST: &[Tool] = &[
+    tool("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "links for 64-bit ARM"),
+    tool("/usr/aarch64-linux-gnu/lib/libc.a", "libc6-dev-arm64-cross", "is linked there"),
+    tool("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf", "links for a BMC"),
+    tool("/usr/arm-linux-gnueabihf/lib/libc.a", "libc6-dev-armhf-cross", "is linked there"),
+    tool("dpkg-deb", "dpkg", "packs for Debian"),
+    tool("ld.lld", "lld", "links for other processors"),
+    tool("readelf", "binutils", "shows what a program needs"),
+    tool("sha256sum", "coreutils", "writes checksums"),
+    tool("x86_64-linux-gnu-gcc", "gcc", "links for this processor"),
+];
+
 /// Programs that counting instructions calls.
 pub(crate) static FOR_INSTRUCTIONS: &[Tool] = &[
     tool(

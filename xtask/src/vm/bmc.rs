@@ -11,10 +11,11 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use super::cross;
 use super::guest::{self, Place};
 use super::kernels;
 use super::stages::Stage;
+use crate::dist::build::{Build, built};
+use crate::dist::target::BMC;
 use crate::tools::printed;
 
 /// Modules of the BMC: its network interface, and the bus of its sideband.
@@ -41,7 +42,7 @@ pub(super) fn command(
 ) -> anyhow::Result<Command> {
     let linerate = match &place.linerate_armv7 {
         Some(given) => given.clone(),
-        None => cross::built(&place.root, &place.folder)?,
+        None => built(&place.root, &place.folder, BMC, Build::Tested)?,
     };
     root(stage, kernel, place, &linerate, folder)?;
     let tree = folder.join("board.dtb");

@@ -8,7 +8,6 @@
 
 mod bmc;
 mod checks;
-mod cross;
 pub(crate) mod guest;
 pub(crate) mod kernels;
 pub(crate) mod stages;

@@ -1,0 +1,99 @@
+//! `cargo xtask dist`: static programs and Debian packages.
+//!
+//! Each target has two programs: `linerate`, and `linerate-agent` for hosts with little memory.
+//! They need no library of the host. Each is checked for its size and for being static, and
+//! `SHA256SUMS` has their checksums. A static program asks the name service of its host through
+//! libraries of glibc's own version, so elsewhere it knows names of `/etc/hosts` and addresses only.
+
+pub(crate) mod build;
+mod deb;
+pub(crate) mod target;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, ensure};
+
+use crate::tools::{self, printed};
+use build::{Build, built};
+use target::{MOST_OF_PROGRAM, Target};
+
+/// Folder of what is built, below the root.
+const FOLDER: &str = "target/dist";
+
+/// Options of `dist`.
+#[derive(clap::Parser)]
+struct Options {
+    /// Only this target, by its name in Rust or Debian; may be repeated
+    #[arg(long, value_name = "NAME")]
+    target: Vec<String>,
+    /// Only the agent
+    #[arg(long)]
+    agent: bool,
+    /// Folder of the results
+    #[arg(long, default_value = FOLDER, value_name = "FOLDER")]
+    out: PathBuf,
+}
+
+/// Builds, checks and packs the requested targets.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
+    let options: Options = crate::parsed("dist", arguments)?;
+    let targets = target::chosen(&options.target)?;
+    let missing = tools::provide(tools::FOR_DIST)?;
+    ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
+    let out = root.join(options.out);
+    fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
+    let mut made = Vec::new();
+    for target in targets {
+        made.push(program(root, &out, target, Build::Agent)?);
+        if !options.agent {
+            let linerate = program(root, &out, target, Build::Program)?;
+            let agent = made.last().expect("one was made above").clone();
+            made.push(linerate.clone());
+            made.push(deb::package(root, &out, target, &linerate, &agent)?);
+        }
+    }
+    let names = made.iter().filter_map(|file| file.file_name());
+    let sums = printed(Command::new("sha256sum").args(names).current_dir(&out))?;
+    fs::write(out.join("SHA256SUMS"), sums)?;
+    for file in &made {
+        println!("{:>10} bytes  {}", file.metadata()?.len(), file.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds a program, checks it, and copies it to `out` under a name with its target.
+fn program(root: &Path, out: &Path, target: &Target, build: Build) -> anyhow::Result<PathBuf> {
+    let file = built(root, &root.join(FOLDER), target, build)?;
+    let headers = printed(Command::new("readelf").arg("--program-headers").arg(&file))?;
+    ensure!(is_static(&headers), "{} needs libraries of the host", file.display());
+    let size = file.metadata()?.len();
+    let most = if build == Build::Agent { target.most_of_agent } else { MOST_OF_PROGRAM };
+    ensure!(size <= most, "{} has {size} bytes, more than {most}", file.display());
+    let copy = out.join(format!("{}-{}", build.package(), target.triple));
+    fs::copy(&file, &copy).with_context(|| format!("copy {}", file.display()))?;
+    Ok(copy)
+}
+
+/// Returns whether a program with these `headers`, as readelf prints them, needs no loader.
+fn is_static(headers: &str) -> bool {
+    headers.contains("LOAD") && !headers.contains("INTERP")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_asks_for_a_loader_is_not_static() {
+        let own = std::env::current_exe().expect("it runs");
+        let headers = printed(Command::new("readelf").arg("--program-headers").arg(own));
+        let headers = headers.expect("readelf comes with the compiler's linker");
+        assert!(!is_static(&headers), "this test is dynamic");
+        let without: Vec<&str> = headers.lines().filter(|line| !line.contains("INTERP")).collect();
+        let without = without.join("\n").replace("interpreter", "");
+        assert!(is_static(&without), "{without}");
+        assert!(!is_static("no program"));
+    }
+}
