@@ -129,12 +129,14 @@ impl Interface {
                     .into(),
             );
         }
-        if self.carries_control && params.mode == Mode::XdpZeroCopy {
+        let is_interrupting = matches!(params.mode, Mode::XdpCopy | Mode::XdpZeroCopy);
+        if self.carries_control && is_interrupting {
             return refuse(format!(
-                "control connections use {0}, and its driver interrupts it for mode \
-                    xdp_zero_copy, which ends the campaign; reach the agent over another \
-                    interface, or use mode packet",
-                self.name
+                "control connections use {}, and its driver may interrupt it for mode {}, which \
+                    ends the campaign; reach the agent over another interface, or use mode \
+                    xdp_generic",
+                self.name,
+                crate::parameter::word(Mode::WORDS, &params.mode)
             ));
         }
         if self.flags & UP == 0 {
@@ -286,15 +288,20 @@ mod tests {
                 .expect("every namespace has lo")
         };
         let other = found(&["192.0.2.1"]);
-        let taken = json!({ "mode": "xdp_zero_copy" });
-        assert!(!other.carries_control && other.is_fit(&params(taken.clone()), true).is_ok());
         let own = found(&["192.0.2.1", "127.0.0.1"]);
-        assert!(own.is_fit(&params(json!({ "mode": "xdp" })), true).is_ok());
-        let said = why(&own, taken, true);
-        assert!(
-            said.contains("control connections use lo") && said.contains("mode packet"),
-            "{said}"
-        );
+        for mode in ["xdp_copy", "xdp_zero_copy"] {
+            let taken = json!({ "mode": mode });
+            assert!(!other.carries_control && other.is_fit(&params(taken.clone()), true).is_ok());
+            let said = why(&own, taken, true);
+            let named = format!("interrupt it for mode {mode}, ");
+            assert!(
+                said.contains("control connections use lo, ") && said.contains(&named),
+                "{said}"
+            );
+        }
+        for mode in ["xdp", "xdp_generic", "packet"] {
+            assert!(own.is_fit(&params(json!({ "mode": mode })), true).is_ok(), "{mode}");
+        }
     }
 
     #[test]

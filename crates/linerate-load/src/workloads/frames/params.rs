@@ -53,7 +53,7 @@ pub(super) enum Mode {
 
 impl Mode {
     /// Words of plans, alphabetically.
-    const WORDS: Words<Self> = &[
+    pub(super) const WORDS: Words<Self> = &[
         ("auto", Self::Auto),
         ("live", Self::Live),
         ("packet", Self::Packet),
