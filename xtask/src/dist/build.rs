@@ -49,7 +49,7 @@ pub(crate) fn built(
     target: &Target,
     build: Build,
 ) -> anyhow::Result<PathBuf> {
-    let Target { triple, tools, .. } = target;
+    let Target { triple, tools, features, .. } = target;
     let package = build.package();
     println!("building {package} for {triple}");
     // Where rustup is, the standard library of another target is one command away.
@@ -62,7 +62,7 @@ pub(crate) fn built(
     let upper = lower.to_uppercase();
     let flags = format!(
         // io-uring knows the layouts of these targets and refuses some all the same.
-        "-C target-feature=+crt-static --cfg io_uring_skip_arch_check -C link-arg=-B{}",
+        "-C target-feature={features} --cfg io_uring_skip_arch_check -C link-arg=-B{}",
         linkers.display()
     );
     let (compiler, archiver) = (format!("{tools}-gcc"), format!("{tools}-ar"));

@@ -9,6 +9,8 @@ pub(crate) struct Target {
     pub(crate) debian: &'static str,
     /// Prefix of the compiler and its tools.
     pub(crate) tools: &'static str,
+    /// Features of the processor that the compiler may use.
+    pub(crate) features: &'static str,
     /// Most bytes of the agent alone.
     pub(crate) most_of_agent: u64,
 }
@@ -22,12 +24,14 @@ pub(crate) const TARGETS: [Target; 3] = [
         triple: "x86_64-unknown-linux-gnu",
         debian: "amd64",
         tools: "x86_64-linux-gnu",
+        features: "+crt-static",
         most_of_agent: 8_000_000,
     },
     Target {
         triple: "aarch64-unknown-linux-gnu",
         debian: "arm64",
         tools: "aarch64-linux-gnu",
+        features: "+crt-static",
         most_of_agent: 8_000_000,
     },
     // Flash of a BMC has 32 to 128 MB for everything.
@@ -35,6 +39,8 @@ pub(crate) const TARGETS: [Target; 3] = [
         triple: "armv7-unknown-linux-gnueabihf",
         debian: "armhf",
         tools: "arm-linux-gnueabihf",
+        // Every ARMv7 has Thumb-2, whose instructions are shorter.
+        features: "+crt-static,+thumb-mode",
         most_of_agent: 4_000_000,
     },
 ];
