@@ -19,6 +19,27 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "usr/share/fish/vendor_completions.d/linerate.fish"),
 ];
 
+/// Folder with the files of a package.
+struct Tree(PathBuf);
+
+impl Tree {
+    fn put(&self, path: &str, content: &[u8], mode: u32) -> anyhow::Result<()> {
+        let file = self.0.join(path);
+        fs::create_dir_all(file.parent().expect("it is below the tree"))?;
+        fs::write(&file, content).with_context(|| format!("write {}", file.display()))?;
+        Ok(fs::set_permissions(&file, fs::Permissions::from_mode(mode))?)
+    }
+
+    fn remove(&self) -> anyhow::Result<()> {
+        match fs::remove_dir_all(&self.0) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("remove {}", self.0.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Packs `linerate` and `agent` of `target`; returns the package, in `out`.
 pub(super) fn package(
     root: &Path,
@@ -29,38 +50,30 @@ pub(super) fn package(
 ) -> anyhow::Result<PathBuf> {
     let version = env!("CARGO_PKG_VERSION");
     let name = format!("linerate_{version}_{}", target.debian);
-    let tree = out.join(&name);
+    let tree = Tree(out.join(&name));
     // Files of an earlier package must not get into this one.
-    if tree.exists() {
-        fs::remove_dir_all(&tree).with_context(|| format!("remove {}", tree.display()))?;
-    }
-    let put = |path: &str, content: &[u8], mode: u32| -> anyhow::Result<()> {
-        let file = tree.join(path);
-        fs::create_dir_all(file.parent().expect("it is below the tree"))?;
-        fs::write(&file, content).with_context(|| format!("write {}", file.display()))?;
-        Ok(fs::set_permissions(&file, fs::Permissions::from_mode(mode))?)
-    };
-    put("usr/bin/linerate", &fs::read(linerate)?, 0o755)?;
-    put("usr/bin/linerate-agent", &fs::read(agent)?, 0o755)?;
+    tree.remove()?;
+    tree.put("usr/bin/linerate", &fs::read(linerate)?, 0o755)?;
+    tree.put("usr/bin/linerate-agent", &fs::read(agent)?, 0o755)?;
     let unit = fs::read(root.join("packaging/systemd/linerate-agent.service"))?;
-    put("lib/systemd/system/linerate-agent.service", &unit, 0o644)?;
+    tree.put("lib/systemd/system/linerate-agent.service", &unit, 0o644)?;
     // They depend on no processor, so the program of this host writes them.
     let host = built_for_host(root)?;
-    put("usr/share/man/man1/linerate.1", &said(&host, &["man"])?, 0o644)?;
+    tree.put("usr/share/man/man1/linerate.1", &said(&host, &["man"])?, 0o644)?;
     for (shell, path) in COMPLETIONS {
-        put(path, &said(&host, &["completions", shell])?, 0o644)?;
+        tree.put(path, &said(&host, &["completions", shell])?, 0o644)?;
     }
     for license in ["LICENSE-MIT", "LICENSE-APACHE"] {
         let text = fs::read(root.join(license)).with_context(|| format!("read {license}"))?;
-        put(&format!("usr/share/doc/linerate/{license}"), &text, 0o644)?;
+        tree.put(&format!("usr/share/doc/linerate/{license}"), &text, 0o644)?;
     }
     let size = linerate.metadata()?.len() + agent.metadata()?.len();
-    put("DEBIAN/control", control(version, target, size).as_bytes(), 0o644)?;
+    tree.put("DEBIAN/control", control(version, target, size).as_bytes(), 0o644)?;
     let package = out.join(format!("{name}.deb"));
     let mut pack = Command::new("dpkg-deb");
-    pack.args(["--root-owner-group", "--build"]).arg(&tree).arg(&package);
+    pack.args(["--root-owner-group", "--build"]).arg(&tree.0).arg(&package);
     printed(&mut pack)?;
-    fs::remove_dir_all(&tree)?;
+    tree.remove()?;
     Ok(package)
 }
 

@@ -3,7 +3,7 @@
 //! Each target has two programs: `linerate`, and `linerate-agent` for hosts with little memory.
 //! They need no library of the host. Each is checked for its size and for being static, and
 //! `SHA256SUMS` has their checksums. A static program asks the name service of its host through
-//! libraries of glibc's own version, so elsewhere it knows names of `/etc/hosts` and addresses only.
+//! libraries of glibc's own version; elsewhere it knows only addresses and names of `/etc/hosts`.
 
 pub(crate) mod build;
 mod deb;

@@ -53,14 +53,15 @@ pub(crate) fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Target>> {
     if names.is_empty() {
         return Ok(TARGETS.iter().collect());
     }
-    let one = |name: &String| {
-        let found = TARGETS.iter().find(|one| [one.triple, one.debian].contains(&name.as_str()));
-        found.ok_or_else(|| {
-            let known: Vec<&str> = TARGETS.iter().map(|one| one.debian).collect();
-            anyhow::anyhow!("no target `{name}` (there are {})", known.join(", "))
-        })
-    };
-    names.iter().map(one).collect()
+    names.iter().map(|name| named(name)).collect()
+}
+
+fn named(name: &str) -> anyhow::Result<&'static Target> {
+    let found = TARGETS.iter().find(|one| [one.triple, one.debian].contains(&name));
+    found.ok_or_else(|| {
+        let known: Vec<&str> = TARGETS.iter().map(|one| one.debian).collect();
+        anyhow::anyhow!("no target `{name}` (there are {})", known.join(", "))
+    })
 }
 
 #[cfg(test)]
