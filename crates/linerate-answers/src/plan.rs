@@ -6,9 +6,9 @@ use linerate_control::search::{Expected, expected};
 use linerate_load::{JobPorts, workload};
 use linerate_model::plan::{Plan, Sweep};
 use linerate_model::{AGENT_PORT, Goal, JobSpec, Method, Nanos, Ratio, TrialSpec};
-use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section};
 use linerate_report::grid;
+use linerate_report::{Document, Format};
 use serde_json::json;
 
 /// A plan expanded on a testbed.
@@ -24,15 +24,19 @@ pub struct Expanded<'a> {
     pub assumed: &'a [String],
     /// Points that the testbed leaves out.
     pub left_out: &'a [String],
+    /// Formats that are wanted: only some read the JSON of every trial.
+    pub formats: &'a [Format],
 }
 
 /// Returns the points of each sweep, and the duration of all trials.
 #[must_use]
 pub fn document(expanded: &Expanded<'_>) -> Document {
-    let Expanded { plan, trials, duration, assumed, left_out } = *expanded;
+    let Expanded { plan, trials, duration, assumed, left_out, formats } = *expanded;
     let seconds = duration.as_secs_f64();
-    let json = json!({
-        "name": plan.name, "trials": trials, "expected_seconds": seconds, "assumed": assumed,
+    let json = formats.iter().any(|format| format.reads_json()).then(|| {
+        json!({
+            "name": plan.name, "trials": trials, "expected_seconds": seconds, "assumed": assumed,
+        })
     });
     // Points that stop early make both figures an upper bound.
     let most = if plan.until.is_some() { "at most " } else { "" };
@@ -51,7 +55,13 @@ pub fn document(expanded: &Expanded<'_>) -> Document {
     blocks.push(Block::Paragraph(total));
     let section = Section { id: "answer", title: "Trials", blocks };
     let title = format!("Plan {}", plan.name);
-    Document::answer(title, "before anything is run", Origin::Read, vec![section], json)
+    Document::answer(
+        title,
+        "before anything is run",
+        Origin::Read,
+        vec![section],
+        json.unwrap_or_default(),
+    )
 }
 
 /// Returns the ports that a firewall must let through, one line for each workload and its end.

@@ -315,39 +315,34 @@ struct Earlier {
     hosts: Vec<HostRecord>,
 }
 
-/// Returns the newest campaign of `ledger` with the same plan and lab, and its complete trials.
+/// Returns the newest campaign of `ledger` with the same plan and lab, and its complete trials. Of
+/// trials that nothing follows from, records whose digests are right are not decoded.
 fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Result<Earlier> {
     // In the form that a ledger returns.
     let lab = fresh.lab.as_deref().map(|text| printable(text, Lines::Several));
-    // The newest campaign of the same plan is the one to continue.
-    for summary in ledger.campaigns()?.iter().rev() {
-        let campaign = ledger.load(Which::Id(&summary.id))?;
+    let n_planned = trials.iter().filter(|trial| is_planned(trial)).count();
+    let is_same = |campaign: &Campaign| {
         // Plans are compared by their hash: a plan that was edited is another campaign.
-        let same = campaign.header.plan_sha256 == fresh.plan_sha256
-            && campaign.header.lab.as_deref() == lab.as_deref();
-        let planned = campaign.trials.iter().filter(|trial| is_planned(&trial.spec)).count();
-        if same && planned == trials.iter().filter(|trial| is_planned(trial)).count() {
-            let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
-            let done =
-                campaign.trials.iter().filter(is_complete).map(|trial| trial.spec.id).collect();
-            let recorded = campaign
-                .trials
-                .into_iter()
-                .filter(|trial| {
-                    let spec = &trial.spec;
-                    spec.search.is_some()
-                        || spec.until.is_some()
-                        || spec.point.contains_key(OFFERED_AXIS)
-                })
-                .collect();
-            return Ok(Earlier { header: campaign.header, done, recorded, hosts: campaign.hosts });
-        }
-    }
-    let message = format!(
-        "resume in {}: no campaign there has this plan and place (run it without --resume)",
-        ledger.path().display()
-    );
-    Err(Failure::wrong(message))
+        campaign.header.plan_sha256 == fresh.plan_sha256
+            && campaign.header.lab.as_deref() == lab.as_deref()
+            && campaign.trials.iter().filter(|trial| is_planned(&trial.spec)).count() == n_planned
+    };
+    let Some(mut recording) = ledger.newest(is_same)? else {
+        let message = format!(
+            "resume in {}: no campaign there has this plan and place (run it without --resume)",
+            ledger.path().display()
+        );
+        return Err(Failure::wrong(message));
+    };
+    let decides = |trial: &TrialRecord| {
+        let spec = &trial.spec;
+        spec.search.is_some() || spec.until.is_some() || spec.point.contains_key(OFFERED_AXIS)
+    };
+    recording.fill(decides)?;
+    let Campaign { header, hosts, trials, .. } = recording.finish().campaign;
+    let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
+    let done = trials.iter().filter(is_complete).map(|trial| trial.spec.id).collect();
+    Ok(Earlier { header, done, recorded: trials.into_iter().filter(decides).collect(), hosts })
 }
 
 /// Returns whether the plan alone decides that the trial runs. The number of trials of searches, of

@@ -6,6 +6,7 @@
 //! | [`checks`] | reads, checks and expands a plan on a testbed; resolves rates and searches |
 //! | [`testbeds`] | hosts and endpoints of a lab, a host or a testbed file |
 //! | [`conduct`] | runs a campaign into a ledger |
+//! | [`judged`] | judges a recorded campaign point by point |
 //! | [`conclusion`] | the exit that a study asks for |
 //! | [`stages`] | the trait that ladders use: "run this plan and return what was recorded" |
 //! | [`diagnose`], [`tune`] | the ladders |
@@ -60,6 +61,7 @@ pub mod flows;
 pub mod foreign;
 pub mod iperf3;
 pub mod job_files;
+pub mod judged;
 pub mod labs;
 mod launcher;
 pub mod letters;

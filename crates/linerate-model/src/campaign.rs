@@ -1,5 +1,7 @@
 //! A campaign as recorded: what the judge reads.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -133,6 +135,14 @@ impl TrialRecord {
             jobs,
             samples,
             incidents,
+        }
+    }
+
+    /// Drops intervals, flows and the columns of readings: most of what is recorded of a trial.
+    pub fn forget(&mut self) {
+        self.jobs.fill(Default::default());
+        for (_, block) in &mut self.samples {
+            (block.series, block.columns) = (Arc::default(), Vec::new());
         }
     }
 

@@ -93,10 +93,18 @@ pub struct CampaignFold {
 }
 
 impl CampaignFold {
-    /// Of a campaign nothing has happened in yet.
+    /// Goes on with `campaign`.
     #[must_use]
-    pub fn new(header: CampaignHeader) -> Self {
-        Self { campaign: Campaign::new(header), places: HashMap::new() }
+    pub fn of(campaign: Campaign) -> Self {
+        let mut fold = Self { campaign, places: HashMap::new() };
+        fold.note_places();
+        fold
+    }
+
+    /// Returns the record of trial `id`.
+    #[must_use]
+    pub fn trial(&self, id: TrialId) -> Option<&TrialRecord> {
+        self.campaign.trials.get(*self.places.get(&id)?)
     }
 
     /// Takes in one event, as [`Campaign::apply`] does.
@@ -107,7 +115,11 @@ impl CampaignFold {
         if is_planned {
             self.places.clear();
         }
-        // A plan brings all trials, the choice of a search one.
+        self.note_places();
+    }
+
+    /// Notes where new records stand: a plan brings all trials, the choice of a search one.
+    fn note_places(&mut self) {
         let n_known = self.places.len();
         for (at, record) in self.campaign.trials.iter().enumerate().skip(n_known) {
             self.places.entry(record.spec.id).or_insert(at);
@@ -123,7 +135,7 @@ impl CampaignFold {
 
 impl TrialRecord {
     /// Takes in an event of this trial.
-    fn take(&mut self, event: Event) {
+    pub fn take(&mut self, event: Event) {
         match event {
             // What is left of an aborted attempt must not be added to the new one.
             Event::TrialStarted { at, .. } => {

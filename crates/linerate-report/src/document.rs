@@ -37,7 +37,7 @@ pub struct Document {
     pub version: String,
     /// Sections in order.
     pub sections: Vec<Section>,
-    /// Stable JSON of the study.
+    /// Stable JSON of the study; null if no format that was asked for reads it.
     pub study: serde_json::Value,
 }
 

@@ -89,6 +89,13 @@ pub fn claim(finding: &Finding, place: &CommandPlace) -> document::Claim {
 /// Returns the report on `campaign` with its `study`.
 #[must_use]
 pub fn compose(campaign: &Campaign, study: &Study) -> Document {
+    compose_for(&Format::ALL, campaign, study)
+}
+
+/// Returns the same for `formats` alone: without the JSON of the study, the largest part of a long
+/// report, if none of them reads it.
+#[must_use]
+pub fn compose_for(formats: &[Format], campaign: &Campaign, study: &Study) -> Document {
     let grids = grid::grids(study);
     let subject = Subject { campaign, study, grids: &grids };
     let header = &campaign.header;
@@ -107,8 +114,11 @@ pub fn compose(campaign: &Campaign, study: &Study) -> Document {
         .filter(|section| !section.blocks.is_empty())
         .map(|section| section.marked(mark))
         .collect();
-    let mut told = json::of_study(campaign, study);
-    told["report"] = document_json::sections(&sections);
+    let told = formats.iter().any(|format| format.reads_json()).then(|| {
+        let mut told = json::of_study(campaign, study);
+        told["report"] = document_json::sections(&sections);
+        told
+    });
     Document {
         title: header.name.clone(),
         subtitle: format!("{}, {}", words::date(header.started), header.id),
@@ -116,6 +126,6 @@ pub fn compose(campaign: &Campaign, study: &Study) -> Document {
         started: header.started,
         version: header.version.clone(),
         sections,
-        study: told,
+        study: told.unwrap_or_default(),
     }
 }

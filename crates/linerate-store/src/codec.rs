@@ -28,6 +28,11 @@ const PACKED: u8 = 1;
 /// Memory that JSON takes for each of its bytes once it is a tree: `[[],[],...]` is the worst.
 const TREE_BYTES_A_BYTE: usize = 16;
 
+/// True for what comes many times a second: it is most of a ledger.
+pub(crate) fn is_bulk(kind: &str) -> bool {
+    matches!(kind, INTERVALS | FLOWS | SAMPLES)
+}
+
 /// Body of an event other than intervals.
 pub(crate) fn encode(event: &Event) -> Vec<u8> {
     match event {

@@ -5,9 +5,10 @@ use std::path::Path;
 use linerate_model::{Event, TrialOutcome, TrialRecord};
 
 use crate::chain::Pace;
-use crate::load::{Depth, Loaded};
+use crate::load::summary;
+use crate::recording::Recording;
 use crate::seal::Seal;
-use crate::{CampaignSummary, Ledger, Result, StoreError, lease, legacy, schema};
+use crate::{CampaignSummary, Ledger, Result, StoreError, lease, schema};
 
 /// Result of checking a ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,26 +47,25 @@ pub struct Health {
 /// ```
 pub fn examine(path: &Path) -> Result<Health> {
     let ledger = Ledger::open_read_only(path)?;
-    let campaigns = ledger.campaigns()?;
-    let mut health = Health { version: ledger.version, campaigns, ..Health::default() };
+    let mut health = Health { version: ledger.version, ..Health::default() };
     // Records have digests from schema 3 on; before that there is nothing to compare.
     if ledger.version < schema::VERSION {
+        health.campaigns = ledger.campaigns()?;
         return Ok(health);
     }
-    let fold = ledger.fold(Depth::Outline)?;
+    let (mut recordings, fold) = ledger.recordings()?;
     health.n_records = fold.n_records;
     health.damage = fold.damage.into_iter().map(|(_, message)| message).collect();
-    for campaign in &mut health.campaigns {
+    recordings.sort_by_key(Recording::age);
+    for mut recording in recordings {
         // What cannot be decoded is found by decoding it.
-        let loaded = ledger.load_with_damage(crate::Which::Id(&campaign.id))?;
-        let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
-        campaign.n_completed = loaded.campaign.trials.iter().filter(is_complete).count() as u64;
-        // The first walk found most of it already, with the same words.
-        let new = loaded
-            .damage
-            .into_iter()
-            .filter(|damage| !health.damage.contains(damage))
-            .collect::<Vec<_>>();
+        let groups: Vec<Vec<usize>> =
+            (0..recording.campaign.trials.len()).map(|place| vec![place]).collect();
+        recording.each(&groups, |trials| trials.iter_mut().for_each(TrialRecord::forget))?;
+        health.campaigns.push(summary(&recording.campaign));
+        // The walk over all records found most of it already, with the same words.
+        let damage = recording.finish().damage.into_iter();
+        let new: Vec<String> = damage.filter(|damage| !health.damage.contains(damage)).collect();
         health.damage.extend(new);
     }
     health.sealed = match ledger.seal {
@@ -98,9 +98,10 @@ pub struct Salvaged {
 /// If nothing can be read, or `to` exists or cannot be written.
 pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged> {
     let mut ledger = Ledger::open_to_read(from, false)?;
-    ledger.pace = Pace::Stumbling;
-    let numbers: Vec<i64> = ledger.outlines()?.into_keys().collect();
-    if numbers.is_empty() {
+    // The copy has its own seal.
+    (ledger.pace, ledger.seal) = (Pace::Stumbling, Seal::Absent);
+    let (recordings, _) = ledger.recordings()?;
+    if recordings.is_empty() {
         return Err(StoreError::damaged(
             // An empty ledger would look like a success.
             from,
@@ -110,15 +111,9 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged> {
     }
     let mut saved = Salvaged { n_campaigns: 0, n_trials: 0, damage: Vec::new() };
     let mut target = Ledger::create(to)?;
-    for number in numbers {
+    for recording in recordings {
         // Each campaign is read on its own: all of them together may exceed the budget of the file.
-        ledger.refill();
-        let loaded = if ledger.version < schema::VERSION {
-            Loaded { campaign: legacy::load(&ledger, number)?, damage: Vec::new() }
-        } else {
-            let Some(loaded) = ledger.fold(Depth::Whole(number))?.charged(number) else { continue };
-            loaded
-        };
+        let loaded = ledger.filled_if_legacy(recording)?.whole()?;
         let is_complete = |event: &&Event| {
             matches!(event, Event::TrialEnded { outcome: TrialOutcome::Completed, .. })
         };

@@ -80,6 +80,10 @@ impl Ledger {
     pub fn create_with(path: &Path, events: &[Event]) -> Result<Self> {
         let fail = |error| StoreError::sqlite(CREATE, path, error);
         let io = |source| StoreError::Io { operation: CREATE, path: path.to_owned(), source };
+        if path.symlink_metadata().is_ok() {
+            // Found again below, but after the work.
+            return Err(StoreError::Exists { path: path.to_owned() });
+        }
         let holder = Holder::own().map_err(io)?;
         // Built in memory and written as one file under a temporary name: a crash leaves no half a
         // ledger.

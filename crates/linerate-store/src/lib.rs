@@ -62,6 +62,7 @@ mod ledger;
 mod legacy;
 mod load;
 mod record;
+mod recording;
 mod schema;
 mod seal;
 
@@ -70,3 +71,4 @@ pub use error::{Result, StoreError};
 pub use health::{Health, Salvaged, examine, salvage};
 pub use ledger::{Ledger, Which};
 pub use load::{CampaignSummary, Loaded};
+pub use recording::Recording;

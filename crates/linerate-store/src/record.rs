@@ -190,7 +190,9 @@ mod shared;
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{Counter, FlowReport, Incident, IncidentKind, Nanos, SampleBlock};
+    use linerate_model::{
+        Counter, FlowReport, Incident, IncidentKind, Nanos, SampleBlock, TrialOutcome,
+    };
 
     use super::*;
     use crate::Which;
@@ -362,5 +364,39 @@ mod tests {
                 .expect("there is room");
         }
         assert_eq!(ledger.pending.len(), 10);
+    }
+
+    #[test]
+    fn a_sound_record_that_does_not_decode_costs_its_trial_and_is_named() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let mut ledger = started(&directory);
+        let trial = TrialId(0);
+        for event in [
+            Event::TrialStarted { trial, at: Nanos(1) },
+            intervals(1),
+            Event::TrialEnded { trial, outcome: TrialOutcome::Completed },
+        ] {
+            ledger.record(&event).expect("it fits");
+        }
+        ledger.flush().expect("there is room");
+        let mut head = ledger.head;
+        let transaction = ledger.connection.transaction().expect("nobody else writes");
+        let appended = head.append(&transaction, 1, Some(trial), codec::SAMPLES, b"\x09");
+        appended.and_then(|()| head.save(&transaction)).expect("there is room");
+        transaction.commit().expect("there is room");
+        ledger.head = head;
+        let path = ledger.path.clone();
+        drop(ledger);
+        let named = "(samples) cannot be read: it is cut off: trial 0 is left out";
+        let loaded = Ledger::open_read_only(&path)
+            .and_then(|ledger| ledger.load_with_damage(Which::Latest))
+            .expect("the rest is sound");
+        assert!(loaded.damage.len() == 1 && loaded.damage[0].ends_with(named), "{loaded:?}");
+        let record = &loaded.campaign.trials[0];
+        assert_eq!(record.outcome, Some(TrialOutcome::Failed));
+        assert!(record.incidents[0].message.contains(named), "{record:?}");
+        assert!(record.jobs[0].0.intervals.is_empty(), "its data are left out");
+        let health = crate::examine(&path).expect("its structure is sound");
+        assert_eq!((health.damage, health.campaigns[0].n_completed), (loaded.damage, 0));
     }
 }

@@ -6,7 +6,7 @@ use linerate_analysis::{Study, study};
 use linerate_campaign::conclusion;
 use linerate_control::RunSummary;
 use linerate_model::Campaign;
-use linerate_report::{Document, Format, compose, render, study_json};
+use linerate_report::{Document, Format, compose_for, render, study_json};
 use serde_json::{Value, json};
 
 use crate::args::{Global, Output, Saved};
@@ -27,6 +27,11 @@ pub(crate) fn lines(lines: &[String], as_json: bool) {
         true => println!("{}", json!(lines)),
         false => lines.iter().for_each(|line| println!("{line}")),
     }
+}
+
+/// Returns what a document is composed for: `formats`, and JSON if it is printed.
+pub(crate) fn wanted(formats: &[Format], global: Global) -> Vec<Format> {
+    formats.iter().copied().chain(global.json.then_some(Format::Json)).collect()
 }
 
 /// Writes `document` in each of `formats` into `folder` and returns the files.
@@ -91,7 +96,7 @@ pub(crate) fn measured(
 ) -> Result<(), Failure> {
     let files = match &saved.formats.format[..] {
         [] => Vec::new(),
-        formats => save(&compose(campaign, study), formats, &saved.out)?,
+        formats => save(&compose_for(formats, campaign, study), formats, &saved.out)?,
     };
     if global.json {
         let mut json = study_json(campaign, study);
@@ -115,10 +120,10 @@ pub(crate) fn finish(
     global: Global,
 ) -> Outcome {
     let study = study(campaign);
-    let report = compose(campaign, &study);
+    let report = compose_for(&wanted(&output.formats.format, global), campaign, &study);
     let files = save(&report, &output.formats.format, &output.out)?;
     if global.json {
-        println!("{}", study_json(campaign, &study));
+        println!("{}", report.study);
     } else {
         print!("{}", linerate_report::text::summary(&report));
         println!("ledger {}", ledger.display());

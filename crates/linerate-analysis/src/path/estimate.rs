@@ -6,7 +6,8 @@ use linerate_model::path::{
     ClockOffset, Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket,
 };
 use linerate_model::{
-    BitRate, Bytes, Campaign, Counter, Endpoint, JobRecord, Nanos, ProbeKind, ProbeRecord, Ratio,
+    BitRate, Bytes, Campaign, Counter, Endpoint, JobRecord, JobSpec, Nanos, ProbeKind, ProbeRecord,
+    Ratio,
 };
 
 use super::datagrams::{Datagram, Datagrams, Phase};
@@ -34,6 +35,11 @@ const BELOW: f64 = 0.9;
 /// cause. A flood of a token rate at twice that rate loses half.
 const MORE: f64 = 3.0;
 
+/// Returns true if `job` probes the path.
+pub(crate) fn is_probe(job: &JobSpec) -> bool {
+    job.workload == PATH_PROBE
+}
+
 /// Returns the facts of every direction that `campaign` probed, or that an earlier probe gave to
 /// it. Of several probes of a direction the last one counts.
 #[must_use]
@@ -41,7 +47,7 @@ pub fn recorded(campaign: &Campaign) -> Vec<PathFacts> {
     let mut all = campaign.header.path.clone();
     for trial in &campaign.trials {
         let jobs = trial.spec.jobs.iter().zip(&trial.jobs);
-        for (spec, (active, passive)) in jobs.filter(|(spec, _)| spec.workload == PATH_PROBE) {
+        for (spec, (active, passive)) in jobs.filter(|(spec, _)| is_probe(spec)) {
             let active_sends = record(active).is_some_and(|one| !one.phases.is_empty());
             let (ends, names) = match active_sends {
                 true => ((active, passive), (&spec.from.name, &spec.to.name)),

@@ -12,7 +12,7 @@ mod flood;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use estimate::REAL_LOSS;
+pub(crate) use estimate::{REAL_LOSS, is_probe};
 pub use estimate::{facts, recorded};
 pub use linerate_model::path::{
     ClockOffset, Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket,

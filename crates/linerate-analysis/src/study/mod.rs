@@ -41,6 +41,7 @@ mod percentiles;
 mod planned;
 mod point;
 mod reason;
+mod received;
 mod recovery;
 mod run_figures;
 mod samples;
@@ -64,7 +65,7 @@ use std::collections::BTreeMap;
 
 use linerate_model::{
     Campaign, Ceiling, Direction, Distribution, Estimate, Layer, Metric, Point, TrialId,
-    TrialRecord, Unit, Validity, metric,
+    TrialRecord, TrialSpec, Unit, Validity, metric,
 };
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +75,7 @@ pub use clocks::clock_course;
 pub use gate::{Refusal, Withheld};
 pub use headline::{
     CpuUse, Headline, Limit, Moved, PathEnd, Reading, ReadingKind, Stage, StageCeiling, StageKind,
-    Surety, Tested, headline,
+    Surety, Tested, headline, headlined,
 };
 pub use looks::{Look, LookedAt, Looks, LooksEnded, look};
 pub(crate) use loss::is_carried_by_a_process;
@@ -92,6 +93,7 @@ pub use pairs::{Compared, ComparedFigure, Comparison};
 pub use percentiles::CorrectedStudy;
 pub use planned::planned_ceiling;
 pub use reason::{Kind, Reason, reasons};
+pub use received::ReceivedByCpu;
 pub use run_figures::looked_at;
 pub(crate) use search_comparisons::{lower_bounds, search_step, unit_of_load};
 pub use search_latency::{LatencyAtLoad, SearchLatency};
@@ -173,6 +175,9 @@ pub struct PointStudy {
     /// before the campaign.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathFacts>,
+    /// Packets that the CPUs of each machine received.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub received: Vec<ReceivedByCpu>,
 }
 
 impl PointStudy {
@@ -412,10 +417,47 @@ impl PointStudy {
 /// Judges `campaign`. Pure: the same campaign gives the same study.
 #[must_use]
 pub fn study(campaign: &Campaign) -> Study {
+    let judged = |repeats: Vec<usize>| {
+        judge_point(campaign, &repeats.iter().map(|&at| &campaign.trials[at]).collect::<Vec<_>>())
+    };
+    conclude(campaign, points(&campaign.trials).into_iter().map(judged).collect())
+}
+
+/// Returns where the trials of each sweep and point stand among `trials`, in the order of the plan;
+/// those of searches are judged apart.
+#[must_use]
+pub fn points(trials: &[TrialRecord]) -> Vec<Vec<usize>> {
+    let is_planned = |at: &usize| trials[*at].spec.search.is_none();
+    let mut planned: Vec<usize> = (0..trials.len()).filter(is_planned).collect();
+    planned.sort_by_key(|&at| trials[at].spec.id);
+    let mut points: Vec<Vec<usize>> = Vec::new();
+    let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for at in planned {
+        let spec = &trials[at].spec;
+        let coordinate =
+            serde_json::to_string(&spec.point).expect("a point is a table of JSON values");
+        let place = *places.entry((&spec.sweep, coordinate)).or_insert(points.len());
+        match points.get_mut(place) {
+            Some(repeats) => repeats.push(at),
+            None => points.push(vec![at]),
+        }
+    }
+    points
+}
+
+/// Judges one point of `campaign`, whose repeats are `trials`. Reads the header and the hosts of
+/// the campaign, and none of its other trials.
+#[must_use]
+pub fn judge_point(campaign: &Campaign, trials: &[&TrialRecord]) -> PointStudy {
+    point::study(campaign, &samples::Hosts::of(campaign), trials)
+}
+
+/// Returns the study of `campaign` from those of all its points. Of trials that are not
+/// [`is_read_again`], it reads what [`TrialRecord::forget`] leaves.
+#[must_use]
+pub fn conclude(campaign: &Campaign, mut points: Vec<PointStudy>) -> Study {
     let hosts = samples::Hosts::of(campaign);
     let path = crate::path::recorded(campaign);
-    let mut points: Vec<PointStudy> =
-        repeats(campaign).iter().map(|trials| point::study(campaign, &hosts, trials)).collect();
     // Before the rules are asked: they use the facts of the path.
     points.iter_mut().for_each(|point| point.path.clone_from(&path));
     let overhead = overhead(campaign, &points);
@@ -428,24 +470,11 @@ pub fn study(campaign: &Campaign) -> Study {
     Study { points, comparisons, mixes, matrices, searches, findings, overhead }
 }
 
-/// Returns the trials of each sweep and point, in the order of the plan; those of searches are
-/// judged apart.
-fn repeats(campaign: &Campaign) -> Vec<Vec<&TrialRecord>> {
-    let mut planned: Vec<&TrialRecord> =
-        campaign.trials.iter().filter(|trial| trial.spec.search.is_none()).collect();
-    planned.sort_by_key(|trial| trial.spec.id);
-    let mut points: Vec<Vec<&TrialRecord>> = Vec::new();
-    let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
-    for trial in planned {
-        let coordinate =
-            serde_json::to_string(&trial.spec.point).expect("a point is a table of JSON values");
-        let place = *places.entry((&trial.spec.sweep, coordinate)).or_insert(points.len());
-        match points.get_mut(place) {
-            Some(repeats) => repeats.push(trial),
-            None => points.push(vec![trial]),
-        }
-    }
-    points
+/// Returns true for a trial of which all is read after the points were judged: a step of a search,
+/// or a probe of the path.
+#[must_use]
+pub fn is_read_again(trial: &TrialSpec) -> bool {
+    trial.search.is_some() || trial.jobs.iter().any(crate::path::is_probe)
 }
 
 fn overhead(campaign: &Campaign, points: &[PointStudy]) -> Overhead {

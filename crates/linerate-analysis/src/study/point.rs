@@ -26,7 +26,7 @@ use super::stalls::{self, Stall};
 use super::traffic::{self, Distributions, Job};
 use super::{
     JobStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, drift, evidence, host, looks,
-    members, observer_ports, own_cost, series, times, transfers, warmup,
+    members, observer_ports, own_cost, received, series, times, transfers, warmup,
 };
 
 /// Share of invalid trials beyond which the rest is suspect (docs/methodology/diagnosis.md#rules,
@@ -104,6 +104,7 @@ pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialReco
         bursts: bursts::study(carrying(&judged).map(|one| one.jobs.as_slice())),
         looks: None,
         path: Vec::new(),
+        received: received::by_cpu(campaign, trials),
     };
     study.looks = looks::looks(&study, trials);
     study

@@ -58,6 +58,12 @@ impl Format {
         }
     }
 
+    /// Returns true if it is made of [`Document::study`].
+    #[must_use]
+    pub const fn reads_json(self) -> bool {
+        matches!(self, Self::Json | Self::FioJson | Self::IometerCsv)
+    }
+
     /// Returns its summary for help.
     #[must_use]
     pub const fn summary(self) -> &'static str {

@@ -9,8 +9,7 @@
 use std::collections::BTreeMap;
 
 use linerate_analysis::PointStudy;
-use linerate_model::series::softnet;
-use linerate_model::{Campaign, HostRecord, SampleBlock, TrialRecord, metric};
+use linerate_model::{Campaign, HostRecord, metric};
 use serde_json::Value;
 
 use super::{Section, Subject};
@@ -36,18 +35,14 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
     packets.into_iter().chain(interfaces(&subject.campaign.hosts).map(Block::Table)).collect()
 }
 
-/// Packets per second that each CPU of a machine received.
-type PerCpu = BTreeMap<u32, f64>;
-
 fn packets(subject: &Subject<'_>) -> Option<Table> {
-    let mut rows: Vec<(String, String, &PointStudy, PerCpu)> = Vec::new();
+    let mut rows: Vec<(String, &str, &PointStudy, &BTreeMap<u32, f64>)> = Vec::new();
     for (grid, point) in subject.points() {
-        for (host, rates) in of_point(subject.campaign, point) {
-            rows.push((grid.full_place_of(point), host, point, rates));
-        }
+        let received = point.received.iter();
+        rows.extend(received.map(|one| (grid.full_place_of(point), &*one.host, point, &one.rates)));
     }
-    let mut totals = PerCpu::new();
-    for (cpu, rate) in rows.iter().flat_map(|row| &row.3) {
+    let mut totals = BTreeMap::<u32, f64>::new();
+    for (cpu, rate) in rows.iter().flat_map(|row| row.3) {
         *totals.entry(*cpu).or_default() += rate;
     }
     let mut shown: Vec<u32> = totals.keys().copied().collect();
@@ -60,7 +55,7 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
     let folded = rows.iter().all(|(_, _, point, _)| set(point).is_none());
     let mut sheet = Sheet::new(rows);
     sheet.text("point", |(place, ..)| place.clone());
-    sheet.text("machine", |(_, host, ..)| host.clone());
+    sheet.text("machine", |(_, host, ..)| (*host).to_owned());
     for cpu in &shown {
         sheet.number_or(&format!("CPU {cpu}"), scale, "–", |row| row.3.get(cpu).copied());
     }
@@ -78,65 +73,6 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
             .into(),
     );
     (!table.rows.is_empty() && !shown.is_empty()).then_some(table)
-}
-
-/// Returns the packets that each machine's CPUs received at `point`, from the first host of each
-/// kernel.
-fn of_point(campaign: &Campaign, point: &PointStudy) -> Vec<(String, PerCpu)> {
-    let trials: Vec<&TrialRecord> = campaign
-        .trials
-        .iter()
-        .filter(|trial| point.trials.iter().any(|one| one.id == trial.spec.id))
-        .collect();
-    let mut machines: Vec<(Option<&str>, &str)> = Vec::new();
-    for host in &campaign.hosts {
-        let boot = host.facts["kernel"]["boot_id"].as_str();
-        let took_part =
-            trials.iter().any(|trial| trial.samples.iter().any(|(name, _)| *name == host.host));
-        let known = boot.is_some() && machines.iter().any(|(other, _)| *other == boot);
-        if took_part && !known {
-            machines.push((boot, &host.host));
-        }
-    }
-    let mut found = Vec::new();
-    for (_, host) in machines {
-        let blocks =
-            || trials.iter().flat_map(|trial| &trial.samples).filter(|(name, _)| name == host);
-        let runs: Vec<PerCpu> =
-            blocks().map(|(_, block)| rates(block)).filter(|rates| !rates.is_empty()).collect();
-        let mut mean = PerCpu::new();
-        for (cpu, rate) in runs.iter().flatten() {
-            *mean.entry(*cpu).or_default() += rate / runs.len() as f64;
-        }
-        if !mean.is_empty() {
-            found.push((host.to_owned(), mean));
-        }
-    }
-    found
-}
-
-fn rates(block: &SampleBlock) -> PerCpu {
-    let seconds = block
-        .times
-        .first()
-        .zip(block.times.last())
-        .map_or(0.0, |(first, last)| last.since(*first).as_secs_f64());
-    if seconds > 0.0 {
-        block
-            .series
-            .iter()
-            .enumerate()
-            .filter_map(|(place, spec)| {
-                let cpu = spec.instance.strip_prefix("cpu")?.parse().ok()?;
-                let mut known = block.columns.get(place)?.iter().flatten();
-                let first = known.next()?;
-                let last = known.next_back()?;
-                softnet::PROCESSED.is(spec).then_some((cpu, (last - first) / seconds))
-            })
-            .collect()
-    } else {
-        PerCpu::new()
-    }
 }
 
 /// Returns the host settings of the arm of `point`.
@@ -211,28 +147,7 @@ fn why(fact: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_model::Nanos;
     use serde_json::json;
-
-    #[test]
-    fn packets_per_cpu_are_the_counts_of_the_receive_path_over_the_time_read() {
-        let block = SampleBlock {
-            series: [
-                softnet::PROCESSED.of("cpu0"),
-                softnet::DROPPED.of("cpu0"),
-                softnet::PROCESSED.of("cpu1"),
-            ]
-            .into(),
-            times: vec![Nanos(0), Nanos::from_secs(1), Nanos::from_secs(2)],
-            columns: vec![
-                vec![Some(10.0), Some(20.0), Some(210.0)].into(),
-                vec![Some(0.0), Some(0.0), Some(5.0)].into(),
-                vec![None, Some(7.0), Some(7.0)].into(),
-            ],
-            ..SampleBlock::default()
-        };
-        assert_eq!(rates(&block), PerCpu::from([(0, 100.0), (1, 0.0)]));
-    }
 
     #[test]
     fn an_interface_is_told_with_its_vectors_masks_and_polling_or_why_not() {

@@ -44,6 +44,7 @@ pub(crate) fn run(args: &PlanArgs, global: Global) -> Outcome {
         duration: duration(&trials),
         assumed: &assumed(&plan, &ground),
         left_out: &left_out(&plan, &ground.testbed),
+        formats: &reports::wanted(&args.saved.formats.format, global),
     });
     reports::answer(&answer, &args.saved, global)?;
     Ok(Exit::Done)

@@ -1,8 +1,8 @@
 //! `linerate report`: the report of a recorded campaign, by the rules of this version.
 
 use clap::Args;
-use linerate_analysis::study;
 use linerate_campaign::conclusion;
+use linerate_report::compose_for;
 
 use crate::args::{Global, Output};
 use crate::exit::Outcome;
@@ -18,12 +18,12 @@ pub(crate) struct ReportArgs {
 
 /// Writes the report of a recorded campaign.
 pub(crate) fn run(args: &ReportArgs, global: Global) -> Outcome {
-    let campaign = ledgers::load(&args.ledger)?;
-    let study = study(&campaign);
-    let report = linerate_report::compose(&campaign, &study);
+    let (campaign, study) = ledgers::judge(&args.ledger)?;
+    let report =
+        compose_for(&reports::wanted(&args.output.formats.format, global), &campaign, &study);
     let files = reports::save(&report, &args.output.formats.format, &args.output.out)?;
     if global.json {
-        println!("{}", linerate_report::study_json(&campaign, &study));
+        println!("{}", report.study);
     } else {
         files.iter().for_each(|file| println!("report {}", file.display()));
     }

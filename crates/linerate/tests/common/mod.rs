@@ -8,6 +8,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use linerate_analysis::{JobStudy, Reason, Study, study};
+use linerate_campaign::judged::judged;
 use linerate_model::{Campaign, Validity};
 use linerate_report::Format;
 use linerate_report::scan::{study_violations, text_violations};
@@ -134,9 +135,14 @@ pub(crate) fn scan(folder: &Path, since: SystemTime) {
     };
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     // Some tests leave ledgers that cannot be opened, on purpose.
-    let open = |path: PathBuf| Ledger::open_read_only(&path).ok()?.load(Which::Latest).ok();
-    for campaign in files.filter(|path| is_new(path)).filter_map(open) {
+    let open = |path: PathBuf| Ledger::open_read_only(&path).ok();
+    for ledger in files.filter(|path| is_new(path)).filter_map(open) {
+        let Ok(campaign) = ledger.load(Which::Latest) else { continue };
         let document = linerate_report::compose(&campaign, &study(&campaign));
+        let by_points = ledger.recording(Which::Latest).map(judged).expect("it was just read");
+        let (loaded, by_points) = by_points.expect("it was just read");
+        let by_points = linerate_report::compose(&loaded.campaign, &by_points);
+        assert!(by_points == document, "{}: another report of its points", campaign.header.name);
         let mut found = study_violations(&document.study);
         for format in [Format::Csv, Format::Html, Format::Md] {
             let artifacts = linerate_report::render(&document, format).expect("a report");
