@@ -315,8 +315,7 @@ struct Earlier {
     hosts: Vec<HostRecord>,
 }
 
-/// Returns the newest campaign of `ledger` with the same plan and lab, and its complete trials. Of
-/// trials that nothing follows from, records whose digests are right are not decoded.
+/// Returns the newest campaign of `ledger` with the same plan and lab, and its complete trials.
 fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Result<Earlier> {
     // In the form that a ledger returns.
     let lab = fresh.lab.as_deref().map(|text| printable(text, Lines::Several));
@@ -338,7 +337,8 @@ fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Res
         let spec = &trial.spec;
         spec.search.is_some() || spec.until.is_some() || spec.point.contains_key(OFFERED_AXIS)
     };
-    recording.fill(decides)?;
+    // A trial with a record that cannot be read is not complete: it runs again.
+    recording.survey(decides)?;
     let Campaign { header, hosts, trials, .. } = recording.finish().campaign;
     let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
     let done = trials.iter().filter(is_complete).map(|trial| trial.spec.id).collect();

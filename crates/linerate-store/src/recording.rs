@@ -185,6 +185,21 @@ impl<'a> Recording<'a> {
         self.each(&groups, |_| ()).map(|_| ())
     }
 
+    /// Reads the rest of every trial, so that damage in it is found, and keeps it of those that are
+    /// wanted.
+    ///
+    /// # Errors
+    /// As [`Recording::each`].
+    pub fn survey(&mut self, is_wanted: impl Fn(&TrialRecord) -> bool + Sync) -> Result<()> {
+        let groups: Vec<Vec<usize>> =
+            (0..self.campaign.trials.len()).map(|place| vec![place]).collect();
+        let known = self.each(&groups, |trials| {
+            let others = trials.iter_mut().filter(|trial| !is_wanted(trial));
+            others.for_each(TrialRecord::forget);
+        });
+        known.map(|_| ())
+    }
+
     /// The whole campaign, and what damage costs of it.
     ///
     /// # Errors
