@@ -6,9 +6,9 @@ use linerate_control::search::{Expected, expected};
 use linerate_load::{JobPorts, workload};
 use linerate_model::plan::{Plan, Sweep};
 use linerate_model::{AGENT_PORT, Goal, JobSpec, Method, Nanos, Ratio, TrialSpec};
+use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section};
 use linerate_report::grid;
-use linerate_report::{Document, Format};
 use serde_json::json;
 
 /// A plan expanded on a testbed.
@@ -16,34 +16,36 @@ use serde_json::json;
 pub struct Expanded<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// Its trials.
-    pub trials: &'a [TrialSpec],
+    /// The first repeat of each of its trials.
+    pub first: &'a [TrialSpec],
+    /// Every trial, for the JSON; `None` if nobody reads it.
+    pub trials: Option<&'a [TrialSpec]>,
+    /// Number of trials.
+    pub n_trials: u64,
     /// Expected duration.
     pub duration: Nanos,
     /// Rates that were assumed.
     pub assumed: &'a [String],
     /// Points that the testbed leaves out.
     pub left_out: &'a [String],
-    /// Formats that are wanted: only some read the JSON of every trial.
-    pub formats: &'a [Format],
 }
 
 /// Returns the points of each sweep, and the duration of all trials.
 #[must_use]
 pub fn document(expanded: &Expanded<'_>) -> Document {
-    let Expanded { plan, trials, duration, assumed, left_out, formats } = *expanded;
+    let Expanded { plan, first, trials, n_trials, duration, assumed, left_out } = *expanded;
     let seconds = duration.as_secs_f64();
-    let json = formats.iter().any(|format| format.reads_json()).then(|| {
+    let json = trials.map(|trials| {
         json!({
             "name": plan.name, "trials": trials, "expected_seconds": seconds, "assumed": assumed,
         })
     });
     // Points that stop early make both figures an upper bound.
     let most = if plan.until.is_some() { "at most " } else { "" };
-    let total = format!("{most}{} trials, {most}about {}", trials.len(), span(seconds));
+    let total = format!("{most}{n_trials} trials, {most}about {}", span(seconds));
     let mut blocks: Vec<Block> =
-        plan.sweeps.iter().flat_map(|sweep| sweep_blocks(plan, sweep, trials)).collect();
-    blocks.extend(ports(trials));
+        plan.sweeps.iter().flat_map(|sweep| sweep_blocks(plan, sweep, first)).collect();
+    blocks.extend(ports(first));
     let notes: Vec<String> = left_out
         .iter()
         .map(|line| format!("left out: {line}"))
@@ -86,9 +88,8 @@ fn port_line(job: &JobSpec) -> Option<String> {
     (!kinds.is_empty()).then(|| format!("ports of {name} at {end}: {}", kinds.join(", and ")))
 }
 
-fn sweep_blocks(plan: &Plan, sweep: &Sweep, trials: &[TrialSpec]) -> [Block; 2] {
-    let mut own: Vec<&TrialSpec> =
-        trials.iter().filter(|trial| trial.sweep == sweep.name && trial.repeat == 0).collect();
+fn sweep_blocks(plan: &Plan, sweep: &Sweep, first: &[TrialSpec]) -> [Block; 2] {
+    let mut own: Vec<&TrialSpec> = first.iter().filter(|trial| trial.sweep == sweep.name).collect();
     // By number: trials come in their random run order.
     own.sort_by_key(|trial| trial.id);
     let points =

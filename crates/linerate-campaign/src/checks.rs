@@ -158,12 +158,29 @@ pub fn read_for_hosts(
 /// # Errors
 /// If the plan has problems on this testbed: all of them.
 pub fn trials(found: &PlanText, plan: &Plan, ground: &Ground) -> Result<Vec<TrialSpec>> {
+    checked(found, plan, ground, expand(plan, &ground.testbed))
+}
+
+/// The same of the first repeats alone: they have the problems of all.
+///
+/// # Errors
+/// Those of [`trials`].
+pub fn first_repeats(found: &PlanText, plan: &Plan, ground: &Ground) -> Result<Vec<TrialSpec>> {
+    checked(found, plan, ground, linerate_model::plan::first_repeats(plan, &ground.testbed))
+}
+
+/// Returns `expanded` with its rates and searches, if there is no problem.
+fn checked(
+    found: &PlanText,
+    plan: &Plan,
+    ground: &Ground,
+    expanded: Result<Vec<TrialSpec>, Vec<ExpandError>>,
+) -> Result<Vec<TrialSpec>> {
     let wrong = |problems: &[Problem]| Failure::in_text(&found.origin, &found.text, problems);
-    let mut trials =
-        expand(plan, &ground.testbed).map_err(|errors| match elsewhere(plan, ground, &errors) {
-            Some(problem) => wrong(&[problem]),
-            None => wrong(&errors.iter().map(ExpandError::problem).collect::<Vec<Problem>>()),
-        })?;
+    let mut trials = expanded.map_err(|errors| match elsewhere(plan, ground, &errors) {
+        Some(problem) => wrong(&[problem]),
+        None => wrong(&errors.iter().map(ExpandError::problem).collect::<Vec<Problem>>()),
+    })?;
     rates::resolve(plan, ground, &mut trials).map_err(|problems| wrong(&problems))?;
     // Rates are resolved before this check, because a workload never sees a share.
     let problems = [check_points(plan, &trials), rates::check_offered(plan, &trials)].concat();
@@ -216,11 +233,17 @@ pub fn endpoints(plan: &Plan) -> Vec<&str> {
     names
 }
 
-/// Returns the duration of `trials` without preparation, with searches as long as on an idle
-/// device.
+/// Returns the number of trials of `plan` whose first repeats are `first`, and their duration
+/// without preparation, with searches as long as on an idle device.
 #[must_use]
-pub fn duration(trials: &[TrialSpec]) -> Nanos {
-    Nanos(trials.iter().map(trial_time).sum())
+pub fn extent(plan: &Plan, first: &[TrialSpec]) -> (u64, Nanos) {
+    let repeats = |trial: &TrialSpec| {
+        let sweep = plan.sweeps.iter().find(|sweep| sweep.name == trial.sweep);
+        sweep.map_or(1, |sweep| u64::from(sweep.repeats(plan.repeats)))
+    };
+    first.iter().fold((0, Nanos(0)), |(n_trials, time), trial| {
+        (n_trials + repeats(trial), time + Nanos(repeats(trial) * trial_time(trial)))
+    })
 }
 
 /// Returns the nanoseconds of a trial, or those expected of the search that it stands for.
@@ -317,6 +340,10 @@ fn check_points(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use linerate_model::{Endpoint, TrialId};
+
     use super::*;
 
     fn plan(axis: &str) -> Plan {
@@ -338,6 +365,26 @@ mod tests {
         (far.host, far.cpus) = ("far".into(), vec![0, 1, 2]);
         ground.kind = TestbedKind::Hosts;
         ground
+    }
+
+    #[test]
+    fn the_first_repeats_stand_for_all_trials() {
+        for preset in PLANS {
+            let (found, plan) = read(preset.name, &[]).expect("a plan of the program");
+            let endpoints = endpoints(&plan)
+                .into_iter()
+                .map(|name| Endpoint { cpus: vec![0, 1], ..Endpoint::named(name, "here") });
+            let mut ground = testbeds::loopback(false);
+            ground.testbed.endpoints = endpoints.collect();
+            // Some plans need the capacities of a lab.
+            let Ok(all) = trials(&found, &plan, &ground) else { continue };
+            let first = first_repeats(&found, &plan, &ground).expect("the same problems");
+            let time = all.iter().map(trial_time).sum();
+            assert_eq!(extent(&plan, &first), (all.len() as u64, Nanos(time)), "{}", plan.name);
+            let known: HashSet<TrialId> = first.iter().map(|trial| trial.id).collect();
+            let repeats = all.iter().filter(|trial| trial.repeat == 0 && known.contains(&trial.id));
+            assert!(repeats.eq(&first), "{}: others", plan.name);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use linerate_model::{Event, TrialOutcome, TrialRecord};
+use linerate_model::{Event, TrialOutcome};
 
 use crate::chain::Pace;
 use crate::load::summary;

@@ -28,6 +28,19 @@ use crate::{
 /// # Errors
 /// Every endpoint or axis that does not fit.
 pub fn expand(plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Vec<ExpandError>> {
+    rounds(plan, testbed, u32::MAX)
+}
+
+/// The first repeat of every trial of [`expand`]; the others differ from it in number and seed.
+///
+/// # Errors
+/// Those of [`expand`].
+pub fn first_repeats(plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Vec<ExpandError>> {
+    rounds(plan, testbed, 1)
+}
+
+/// The trials of at most the first `most` repeats.
+fn rounds(plan: &Plan, testbed: &Testbed, most: u32) -> Result<Vec<TrialSpec>, Vec<ExpandError>> {
     let places =
         plan.settings.iter().map(|(setting, span)| (setting.at.as_str(), Some(span.clone())));
     let mut errors: Vec<ExpandError> = unknown(testbed, places).collect();
@@ -64,22 +77,31 @@ pub fn expand(plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Vec<Expa
     let (derived, plain): (Vec<usize>, Vec<usize>) =
         (0..points.len()).partition(|&point| points[point].is_derived);
     // Shares of a result can be offered only after the result is known.
-    Ok([plain, derived].into_iter().flat_map(|order| in_order(plan, &points, order)).collect())
+    let in_order = |order| in_order(plan, &points, order, most);
+    Ok([plain, derived].into_iter().flat_map(in_order).collect())
 }
 
-/// The trials of those of `points` whose places are in `order`, in the order they are run.
-fn in_order(plan: &Plan, points: &[Measured<'_>], mut order: Vec<usize>) -> Vec<TrialSpec> {
+/// The trials of those of `points` whose places are in `order`, in the order they are run: at most
+/// `most` repeats of each.
+fn in_order(
+    plan: &Plan,
+    points: &[Measured<'_>],
+    mut order: Vec<usize>,
+    most: u32,
+) -> Vec<TrialSpec> {
+    let repeats = |sweep: &Sweep| sweep.repeats(plan.repeats).min(most);
     match plan.order {
         Order::Sequential => {
             let points = order.iter().map(|&point| &points[point]);
-            let repeats = |point: &Measured<'_>| 0..point.sweep.repeats(plan.repeats);
-            points
-                .flat_map(|point| repeats(point).flat_map(|repeat| point.trials(plan, repeat)))
-                .collect()
+            let of_point = |point: &'_ Measured<'_>| {
+                (0..repeats(point.sweep))
+                    .flat_map(|repeat| point.trials(plan, repeat))
+                    .collect::<Vec<_>>()
+            };
+            points.flat_map(of_point).collect()
         }
         Order::Interleaved => {
-            let rounds =
-                plan.sweeps.iter().map(|sweep| sweep.repeats(plan.repeats)).max().unwrap_or(0);
+            let rounds = plan.sweeps.iter().map(repeats).max().unwrap_or(0);
             (0..rounds)
                 .flat_map(|repeat| {
                     // The order of one round must not depend on that of the round before, or an
@@ -89,7 +111,7 @@ fn in_order(plan: &Plan, points: &[Measured<'_>], mut order: Vec<usize>) -> Vec<
                         .shuffle(&mut order);
                     let left = order.iter().map(|&point| &points[point]);
                     // Sweeps with fewer repeats drop out of the later rounds.
-                    let left = left.filter(|point| repeat < point.sweep.repeats(plan.repeats));
+                    let left = left.filter(|point| repeat < repeats(point.sweep));
                     left.flat_map(|point| point.trials(plan, repeat)).collect::<Vec<_>>()
                 })
                 .collect()

@@ -18,7 +18,7 @@ mod value;
 
 pub use compare::{ArmPlan, Compare, DEFAULT_MARGIN};
 pub use draft::{Draft, DraftArm, DraftCampaign, DraftCompare, DraftJob, DraftSweep};
-pub use expand::{endpoints_named, expand, left_out};
+pub use expand::{endpoints_named, expand, first_repeats, left_out};
 pub use parse::{MAX_TRIALS, parse, read};
 pub use search::{LoadLimit, SearchPlan};
 pub use set::{apply_set, parameter, without_sweeps};

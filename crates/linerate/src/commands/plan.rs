@@ -2,7 +2,7 @@
 
 use clap::Args;
 use linerate_answers::plan::{self, Expanded};
-use linerate_campaign::checks::{assumed, duration, name, read, trials};
+use linerate_campaign::checks::{assumed, extent, first_repeats, name, read, trials};
 use linerate_campaign::testbeds;
 use linerate_model::plan::left_out;
 
@@ -37,14 +37,19 @@ pub(crate) fn run(args: &PlanArgs, global: Global) -> Outcome {
         return Ok(Exit::Done);
     }
     let ground = testbeds::outline(&args.place.place())?;
-    let trials = trials(&found, &plan, &ground)?;
+    let first = first_repeats(&found, &plan, &ground)?;
+    let is_read =
+        reports::wanted(&args.saved.formats.format, global).iter().any(|f| f.reads_json());
+    let all = is_read.then(|| trials(&found, &plan, &ground)).transpose()?;
+    let (n_trials, duration) = extent(&plan, &first);
     let answer = plan::document(&Expanded {
         plan: &plan,
-        trials: &trials,
-        duration: duration(&trials),
+        first: &first,
+        trials: all.as_deref(),
+        n_trials,
+        duration,
         assumed: &assumed(&plan, &ground),
         left_out: &left_out(&plan, &ground.testbed),
-        formats: &reports::wanted(&args.saved.formats.format, global),
     });
     reports::answer(&answer, &args.saved, global)?;
     Ok(Exit::Done)
