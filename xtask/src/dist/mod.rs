@@ -46,13 +46,13 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
     let mut made = Vec::new();
     for target in targets {
-        made.push(program(root, &out, target, Build::Agent)?);
+        let agent = program(root, &out, target, Build::Agent)?;
         if !options.agent {
             let linerate = program(root, &out, target, Build::Program)?;
-            let agent = made.last().expect("one was made above").clone();
-            made.push(linerate.clone());
             made.push(deb::package(root, &out, target, &linerate, &agent)?);
+            made.push(linerate);
         }
+        made.push(agent);
     }
     let names = made.iter().filter_map(|file| file.file_name());
     let sums = printed(Command::new("sha256sum").args(names).current_dir(&out))?;
