@@ -5,9 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use linerate_agent::commands::Console;
 use linerate_agent::commands::agent::{self, AgentArgs};
 use linerate_agent::commands::pair::{self, PairArgs};
 use linerate_agent::serving;
@@ -39,6 +41,12 @@ enum AgentCommand {
     Restore,
 }
 
+/// The streams of this process. One that its reader has closed ends nothing.
+const CONSOLE: Console = Console {
+    out: |line| drop(writeln!(std::io::stdout(), "{}", printable(line, Lines::Several))),
+    err: |line| drop(writeln!(std::io::stderr(), "{}", printable(line, Lines::Several))),
+};
+
 fn main() -> ExitCode {
     // Without it the kernel kills the program at the file size limit before it can report the
     // error.
@@ -48,9 +56,9 @@ fn main() -> ExitCode {
         Ok(exit) => exit.code().into(),
         Err(failure) => {
             match failure.cause() {
-                Cause::Message(message) => eprintln!("linerate: {message}"),
+                Cause::Message(message) => (CONSOLE.err)(&format!("linerate: {message}")),
                 Cause::Text { origin, text, problems } => {
-                    problems.iter().for_each(|one| eprintln!("{}", at_its_line(origin, text, one)));
+                    problems.iter().for_each(|one| (CONSOLE.err)(&at_its_line(origin, text, one)));
                 }
             }
             failure.exit().code().into()
@@ -60,8 +68,8 @@ fn main() -> ExitCode {
 
 fn run(line: CommandLine) -> Outcome {
     match line.command {
-        AgentCommand::Agent(args) => agent::run(args, line.quiet),
-        AgentCommand::Pair(args) => pair::run(args, line.json),
+        AgentCommand::Agent(args) => agent::run(args, line.quiet, CONSOLE),
+        AgentCommand::Pair(args) => pair::run(args, line.json, CONSOLE),
         AgentCommand::Restore => serving::restore_at_end().map(|()| Exit::Done),
     }
 }

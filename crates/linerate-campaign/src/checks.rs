@@ -237,12 +237,10 @@ pub fn endpoints(plan: &Plan) -> Vec<&str> {
 /// without preparation, with searches as long as on an idle device.
 #[must_use]
 pub fn extent(plan: &Plan, first: &[TrialSpec]) -> (u64, Nanos) {
-    let repeats = |trial: &TrialSpec| {
-        let sweep = plan.sweeps.iter().find(|sweep| sweep.name == trial.sweep);
-        sweep.map_or(1, |sweep| u64::from(sweep.repeats(plan.repeats)))
-    };
     first.iter().fold((0, Nanos(0)), |(n_trials, time), trial| {
-        (n_trials + repeats(trial), time + Nanos(repeats(trial) * trial_time(trial)))
+        let sweep = plan.sweeps.iter().find(|sweep| sweep.name == trial.sweep);
+        let repeats = sweep.map_or(1, |sweep| u64::from(sweep.repeats(plan.repeats)));
+        (n_trials + repeats, time + Nanos(repeats * trial_time(trial)))
     })
 }
 

@@ -320,22 +320,18 @@ fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Res
     // In the form that a ledger returns.
     let lab = fresh.lab.as_deref().map(|text| printable(text, Lines::Several));
     let n_planned = trials.iter().filter(|trial| is_planned(trial)).count();
-    let is_same = |campaign: &Campaign| {
+    let found = ledger.newest(|campaign| {
         // Plans are compared by their hash: a plan that was edited is another campaign.
         campaign.header.plan_sha256 == fresh.plan_sha256
             && campaign.header.lab.as_deref() == lab.as_deref()
             && campaign.trials.iter().filter(|trial| is_planned(&trial.spec)).count() == n_planned
-    };
-    let Some(mut recording) = ledger.newest(is_same)? else {
+    })?;
+    let Some(mut recording) = found else {
         let message = format!(
             "resume in {}: no campaign there has this plan and place (run it without --resume)",
             ledger.path().display()
         );
         return Err(Failure::wrong(message));
-    };
-    let decides = |trial: &TrialRecord| {
-        let spec = &trial.spec;
-        spec.search.is_some() || spec.until.is_some() || spec.point.contains_key(OFFERED_AXIS)
     };
     // A trial with a record that cannot be read is not complete: it runs again.
     recording.survey(decides)?;
@@ -343,6 +339,12 @@ fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Res
     let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
     let done = trials.iter().filter(is_complete).map(|trial| trial.spec.id).collect();
     Ok(Earlier { header, done, recorded: trials.into_iter().filter(decides).collect(), hosts })
+}
+
+/// Returns whether later trials follow from the record of this one.
+fn decides(trial: &TrialRecord) -> bool {
+    let spec = &trial.spec;
+    spec.search.is_some() || spec.until.is_some() || spec.point.contains_key(OFFERED_AXIS)
 }
 
 /// Returns whether the plan alone decides that the trial runs. The number of trials of searches, of

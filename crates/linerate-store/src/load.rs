@@ -87,11 +87,11 @@ impl Ledger {
         let (recordings, fold) = self.recordings()?;
         let ids: Vec<String> =
             recordings.iter().map(|one| one.campaign.header.id.clone()).collect();
-        let is_wanted = |one: &Recording<'_>| match which {
+        let found = newest(recordings, |one| match which {
             Which::Latest => true,
             Which::Id(id) => one.campaign.header.id == id,
-        };
-        match newest(recordings, is_wanted) {
+        });
+        match found {
             Some(found) => self.filled_if_legacy(found),
             None => Err(self.no_such(which, &ids, &fold)),
         }

@@ -12,6 +12,7 @@ use linerate_model::{Campaign, Nanos, TrialId, TrialOutcome, TrialRecord};
 use rusqlite::Transaction;
 
 use crate::blob::{BlobError, KnownSeries};
+use crate::budget::Budget;
 use crate::load::{Fold, Loaded, Outline, damaged, lost};
 use crate::seal::Seal;
 use crate::{Ledger, Result, StoreError, codec, schema};
@@ -117,25 +118,14 @@ impl<'a> Recording<'a> {
             std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
         let (give, take) = sync_channel(n_threads);
         let take: Queue = Arc::new(Mutex::new(take));
-        let worker = |queue: Queue| {
-            let (work, budget) = (&work, &ledger.budget);
-            move || -> Result<_, BlobError> {
-                let (mut known, mut lost) = (KnownSeries::default(), Vec::new());
-                let mut done = Vec::new();
-                while let Some((group, stored)) = next(&queue) {
-                    let records =
-                        stored.into_iter().map(|one| one.decoded(&mut known, &mut lost, budget));
-                    let mut records = records.collect::<Result<Vec<_>, _>>()?;
-                    done.push((group, work(&mut records), records));
-                }
-                Ok((done, lost))
-            }
-        };
         let trials = std::mem::take(&mut self.campaign.trials);
         let mut trials: Vec<Option<TrialRecord>> = trials.into_iter().map(Some).collect();
         let (read, worked) = std::thread::scope(|scope| {
-            let workers: Vec<_> =
-                (0..n_threads).map(|_| scope.spawn(worker(Arc::clone(&take)))).collect();
+            let workers = (0..n_threads).map(|_| {
+                let (queue, work, budget) = (Arc::clone(&take), &work, &ledger.budget);
+                scope.spawn(move || decode_and_work(&queue, work, budget))
+            });
+            let workers: Vec<_> = workers.collect();
             // If every worker has gone, nobody waits for one.
             drop(take);
             let read = groups.iter().enumerate().try_for_each(|(group, places)| {
@@ -251,6 +241,24 @@ impl fmt::Debug for Recording<'_> {
     }
 }
 
+/// A group of trials by its number, what was made of it, and its records.
+type Done<T> = (usize, T, Vec<TrialRecord>);
+
+/// Decodes groups from `queue` and works on them until there are no more.
+fn decode_and_work<T>(
+    queue: &Queue,
+    work: impl Fn(&mut [TrialRecord]) -> T,
+    budget: &Budget,
+) -> Result<(Vec<Done<T>>, Vec<Lost>), BlobError> {
+    let (mut known, mut lost, mut done) = (KnownSeries::default(), Vec::new(), Vec::new());
+    while let Some((group, stored)) = next(queue) {
+        let records = stored.into_iter().map(|one| one.decoded(&mut known, &mut lost, budget));
+        let mut records = records.collect::<Result<Vec<_>, _>>()?;
+        done.push((group, work(&mut records), records));
+    }
+    Ok((done, lost))
+}
+
 /// Waits for the next group; `None` if there are no more.
 fn next<T>(queue: &Mutex<Receiver<T>>) -> Option<T> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
@@ -263,7 +271,7 @@ impl Stored {
         self,
         known: &mut KnownSeries,
         all_lost: &mut Vec<Lost>,
-        budget: &crate::budget::Budget,
+        budget: &Budget,
     ) -> Result<TrialRecord, BlobError> {
         let Self { mut record, mut causes, bodies } = self;
         let trial = record.spec.id;

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
+use linerate_agent::commands::Console;
 use linerate_campaign::Failure;
 use linerate_view::safe_text;
 use serde_json::Value;
@@ -35,6 +36,10 @@ macro_rules! eprintln {
         $crate::output::err(format_args!("{}\n", format_args!($($argument)*)))
     };
 }
+
+/// The streams of this process, for commands of other crates.
+pub(crate) const CONSOLE: Console =
+    Console { out: |line| println!("{line}"), err: |line| eprintln!("{line}") };
 
 /// File that takes the place of standard output.
 static LOG: Mutex<Option<(File, PathBuf)>> = Mutex::new(None);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_model::failure::{Exit, Outcome};
 
+use super::Console;
 use crate::pairing;
 use crate::serving::{self, AgentQuestion};
 
@@ -53,7 +54,7 @@ pub struct AgentArgs {
 ///
 /// # Errors
 /// If the policy, the keys or the address cannot be used.
-pub fn run(args: AgentArgs, is_quiet: bool) -> Outcome {
+pub fn run(args: AgentArgs, is_quiet: bool, console: Console) -> Outcome {
     if args.pair {
         pairing::before_agent(args.listen.as_deref(), args.keys.as_deref())?;
     }
@@ -68,6 +69,6 @@ pub fn run(args: AgentArgs, is_quiet: bool) -> Outcome {
         serve: args.allow_serve,
         is_quiet,
     };
-    serving::serve(&question, |line| eprintln!("{line}"))?;
+    serving::serve(&question, console.err)?;
     Ok(Exit::Done)
 }

@@ -1,6 +1,6 @@
 //! `pair`: exchange keys with another host.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -8,6 +8,7 @@ use linerate_control::KnownPeer;
 use linerate_model::failure::{Exit, Failure, Outcome};
 use serde_json::json;
 
+use super::Console;
 use crate::addresses::numbered;
 use crate::keys;
 use crate::pairing::{self, line};
@@ -64,29 +65,30 @@ pub enum PairAction {
 ///
 /// # Errors
 /// If the keys, the other host or the token cannot be used.
-pub fn run(args: PairArgs, is_json: bool) -> Outcome {
+pub fn run(args: PairArgs, is_json: bool, console: Console) -> Outcome {
+    let Console { out, err } = console;
     let store = keys::open(args.keys)?;
     match args.action {
         PairAction::List => {
             let peers = store.peers()?;
             let own = store.fingerprint();
             if is_json {
-                println!("{}", json!({ "own_key": own.to_string(), "peers": peers }));
+                out(&json!({ "own_key": own.to_string(), "peers": peers }).to_string());
             } else {
-                println!("own key {own}");
-                peers.iter().for_each(|peer| println!("{}", line(peer)));
+                out(&format!("own key {own}"));
+                peers.iter().for_each(|peer| out(&line(peer)));
             }
         }
         PairAction::Offer { listen, for_agent } => {
             let offering = pairing::offer(store, listen.as_deref(), for_agent)?;
-            println!("{}", offering.token());
+            out(&offering.token().to_string());
             let lines = pairing::instructions(offering.address(), for_agent);
-            lines.iter().for_each(|line| eprintln!("{line}"));
-            println!("{}", paired(&offering.wait()?));
+            lines.iter().for_each(|line| err(line));
+            out(&paired(&offering.wait()?));
         }
         PairAction::Accept { host, token } => {
             let token = token.filter(|token| token != "-").map_or_else(token_from_input, Ok)?;
-            println!("{}", paired(&pairing::accept(&store, &host, &token)?));
+            out(&paired(&pairing::accept(&store, &host, &token)?));
         }
         PairAction::Forget { host } => match store.forget(&host)? {
             0 => {
@@ -97,11 +99,11 @@ pub fn run(args: PairArgs, is_json: bool) -> Outcome {
             }
             n => {
                 let hosts = if n == 1 { "host" } else { "hosts" };
-                println!("forgot {n} {hosts}: its sessions end within a second");
+                out(&format!("forgot {n} {hosts}: its sessions end within a second"));
             }
         },
         PairAction::Bind { host, address } => {
-            println!("{}", line(&store.bind(&host, &numbered(&address))?));
+            out(&line(&store.bind(&host, &numbered(&address))?));
         }
     }
     Ok(Exit::Done)
@@ -114,7 +116,8 @@ fn paired(peer: &KnownPeer) -> String {
 /// Reads the token from the first line of standard input.
 fn token_from_input() -> Result<String, Failure> {
     if std::io::stdin().is_terminal() {
-        eprint!("token: ");
+        // A person who closed it types without being asked.
+        let _asked = std::io::stderr().write_all(b"token: ");
     }
     let mut token = String::new();
     let read = std::io::stdin().read_line(&mut token);
@@ -124,6 +127,6 @@ fn token_from_input() -> Result<String, Failure> {
 
 /// Pairs with the agent at `address`, which was started with `--pair`, with the token from standard
 /// input. Returns when that agent serves.
-pub fn with_agent(address: &str) -> Result<(), Failure> {
-    pairing::with_agent(address, &token_from_input()?, |peer| eprintln!("{}", paired(peer)))
+pub fn with_agent(address: &str, console: Console) -> Result<(), Failure> {
+    pairing::with_agent(address, &token_from_input()?, |peer| (console.err)(&paired(peer)))
 }

@@ -93,12 +93,9 @@ fn in_order(
     match plan.order {
         Order::Sequential => {
             let points = order.iter().map(|&point| &points[point]);
-            let of_point = |point: &'_ Measured<'_>| {
-                (0..repeats(point.sweep))
-                    .flat_map(|repeat| point.trials(plan, repeat))
-                    .collect::<Vec<_>>()
-            };
-            points.flat_map(of_point).collect()
+            let rounds =
+                points.flat_map(|point| (0..repeats(point.sweep)).map(move |n| (point, n)));
+            rounds.flat_map(|(point, repeat)| point.trials(plan, repeat)).collect()
         }
         Order::Interleaved => {
             let rounds = plan.sweeps.iter().map(repeats).max().unwrap_or(0);

@@ -37,6 +37,7 @@ use crate::cli::{self, Command, Invocation};
 use crate::commands::disk::DiskAction;
 use crate::commands::lab::{LabAction, LabArgs};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::output::CONSOLE;
 use crate::reference;
 
 /// Runs the command of the command line.
@@ -65,8 +66,8 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Diagnose(args) => diagnose::run(&args, global),
         Command::Mesh(args) => mesh::run(&args, global),
         Command::Tune(args) => tune::run(&args, global),
-        Command::Agent(args) => agent::run(args, global.quiet),
-        Command::Pair(args) => pair::run(args, global.json),
+        Command::Agent(args) => agent::run(args, global.quiet, CONSOLE),
+        Command::Pair(args) => pair::run(args, global.json, CONSOLE),
         Command::Ledger(args) => ledger::run(&args.action, global),
         Command::Testbed(args) => testbed::run(&args.action),
         Command::Lab(args) => lab::run(args.action, global.json),

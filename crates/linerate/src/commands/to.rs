@@ -24,8 +24,9 @@ use crate::args::{Global, REACH, Saved, one_of, read_by, time};
 use crate::commands::measure::WaitArgs;
 use crate::exit::{Failure, Outcome};
 use crate::iperf3::Iperf3Options;
+use crate::output::{self, CONSOLE};
 use crate::parameters::{SettingOptions, ToSettings};
-use crate::{output, reports};
+use crate::reports;
 
 mod other_ends;
 
@@ -146,7 +147,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     let (found, plan) = PlanText::drafted("to", &draft)?;
     checks::trials(&found, &plan, &testbeds::loopback(towards.family == Family::V6))?;
     if args.token.is_some() {
-        pair::with_agent(&towards.agent_address()?)?;
+        pair::with_agent(&towards.agent_address()?, CONSOLE)?;
     }
     let ground = testbeds::to_host(&towards)?;
     let asked = PathAsked::of(&question, &draft)?;

@@ -4,12 +4,23 @@
 //!
 //! Where nothing changed for certain, the comparison of the point with the highest rate is used.
 
-use linerate_model::{ARM_AXIS, Metric, Role};
+use linerate_model::{ARM_AXIS, Metric, Role, TrialId};
 
 use super::super::pairs::arm_removed;
 use super::super::{Comparison, PointStudy, SearchStudy, Study};
-use super::busiest;
+use super::{best, busiest};
 use crate::compare::{Change, Scale};
+
+/// Returns the trials of points whose records [`headline`](super::headline) reads.
+#[must_use]
+pub fn headlined(study: &Study) -> Vec<TrialId> {
+    let Some(best) = best(study) else { return Vec::new() };
+    let points = match arms(study, best) {
+        Some(arms) => arms.map(|(point, _)| point).to_vec(),
+        None => vec![best],
+    };
+    points.into_iter().flat_map(|point| &point.trials).map(|trial| trial.id).collect()
+}
 
 /// Returns the two arms, each with the number of the job in it. `None` if `best` is no arm and
 /// there was no experiment.

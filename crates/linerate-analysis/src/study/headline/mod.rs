@@ -19,9 +19,11 @@ mod reading;
 mod stage;
 mod storage;
 
+pub use beside::headlined;
+
 use linerate_model::{
-    Campaign, Ceiling, Command, Direction, Estimate, Layer, Metric, Point, TrialId, TrialRecord,
-    Unit, Use, Validity, Verdict, metric,
+    Campaign, Ceiling, Command, Direction, Estimate, Layer, Metric, Point, TrialRecord, Unit, Use,
+    Validity, Verdict, metric,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -221,17 +223,6 @@ pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
     };
     let [base, changed] = arms;
     Some(Headline { against: Some(Box::new(changed)), ..base })
-}
-
-/// Returns the trials of points whose records [`headline`] reads.
-#[must_use]
-pub fn headlined(study: &Study) -> Vec<TrialId> {
-    let Some(best) = best(study) else { return Vec::new() };
-    let points = match beside::arms(study, best) {
-        Some(arms) => arms.map(|(point, _)| point).to_vec(),
-        None => vec![best],
-    };
-    points.into_iter().flat_map(|point| &point.trials).map(|trial| trial.id).collect()
 }
 
 /// Returns the point with the highest rate.
