@@ -164,6 +164,7 @@ pub(crate) static FOR_VM: &[Tool] = &[
     tool("jq", "jq", "reads facts and counts in documents of linerate"),
     tool("ld.lld", "lld", "links linerate for a BMC"),
     tool("lspci", "pciutils", "shows the tree of PCIe beside us"),
+    tool("ping", "iputils-ping", "waits until a wire carries packets"),
     tool("python3", "python3", "sends datagrams from chosen ports"),
     tool("qemu-system-arm", "qemu-system-arm", "emulates BMCs"),
     tool("qemu-system-x86_64", "qemu-system-x86", "emulates machines"),
