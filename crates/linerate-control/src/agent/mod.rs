@@ -307,6 +307,11 @@ impl Agent {
         self.shared.control().push(own);
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_controlled_over(&self, own: IpAddr) -> bool {
+        self.shared.control().contains(&own)
+    }
+
     /// Accepts the data of this agent's trials at `address`, and nothing else, until the port is
     /// dropped.
     pub(crate) fn accept_data(&self, address: SocketAddr) -> io::Result<DataPort> {

@@ -413,7 +413,13 @@ impl Reach {
         ours.lasts_s = self.lasts_s;
         ours.campaign.clone_from(&self.campaign);
         let (name, address) = &self.addresses[host];
-        greet(name, address, self.keys.as_ref(), &self.agents[host], &self.options.timeouts, ours)
+        let (keys, timeouts) = (self.keys.as_ref(), &self.options.timeouts);
+        let greeted = greet(name, address, keys, &self.agents[host], timeouts, ours)?;
+        // Every agent of this process must leave the interface alone, not only that of this host.
+        if let Some(own) = greeted.channel.own {
+            self.agents.iter().for_each(|agent| agent.controls_over(own));
+        }
+        Ok(greeted)
     }
 }
 
@@ -427,9 +433,6 @@ pub(super) fn greet(
     ours: Greeting,
 ) -> Result<Greeted> {
     let mut channel = transport::connect(host, address, keys, in_process, timeouts)?;
-    if let Some(own) = channel.own {
-        in_process.controls_over(own);
-    }
     let mut reader =
         FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
     let command = match address {
@@ -528,6 +531,7 @@ fn greeting_error(host: &str, error: FrameError, unsent: bool) -> ControlError {
 mod tests {
     use super::super::world::trial;
     use super::*;
+    use crate::{Access, AgentOptions};
 
     #[test]
     fn a_campaign_lasts_as_long_as_the_trials_that_are_not_done() {
@@ -537,5 +541,34 @@ mod tests {
         for (ids, seconds) in [(&[][..], 16), (&[2], 8), (&[1, 2], 0)] {
             assert_eq!(lasts_s(&trials, &done(ids)), seconds, "{ids:?}");
         }
+    }
+
+    #[test]
+    fn every_agent_of_this_process_knows_the_addresses_of_control_connections() {
+        let far = Agent::new(AgentOptions::default());
+        let loopback = (std::net::Ipv4Addr::LOCALHOST, 0).into();
+        let serving = far.listen(loopback, Access::Loopback).expect("loopback has free ports");
+        let (address, stopper) = (serving.address().to_string(), serving.stopper());
+        let thread = std::thread::spawn(move || serving.run());
+        let own = Agent::new(AgentOptions::default());
+        let reach = Reach {
+            name: "test".into(),
+            addresses: vec![
+                ("here".into(), HostAddress::InProcess),
+                ("far".into(), HostAddress::Tcp(address)),
+            ],
+            keys: None,
+            agents: vec![own.sibling(), own.sibling()],
+            options: RunOptions::default(),
+            lasts_s: 1,
+            campaign: Default::default(),
+        };
+        let greeted = reach.greet(1).expect("an agent of this process");
+        for agent in &reach.agents {
+            assert!(agent.is_controlled_over(loopback.ip()), "the one of `here`, too");
+        }
+        (greeted.channel.closer)();
+        stopper.stop();
+        thread.join().expect("it stops");
     }
 }
