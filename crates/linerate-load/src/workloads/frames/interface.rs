@@ -129,14 +129,12 @@ impl Interface {
                     .into(),
             );
         }
-        let is_interrupting = matches!(params.mode, Mode::XdpCopy | Mode::XdpZeroCopy);
-        if self.carries_control && is_interrupting {
+        if self.carries_control && params.mode == Mode::XdpZeroCopy {
             return refuse(format!(
-                "control connections use {}, and its driver may interrupt it for mode {}, which \
-                    ends the campaign; reach the agent over another interface, or use mode \
-                    xdp_generic",
-                self.name,
-                crate::parameter::word(Mode::WORDS, &params.mode)
+                "control connections use {0}, and its driver interrupts it for mode \
+                    xdp_zero_copy, which ends the campaign; reach the agent over another \
+                    interface, or use mode xdp",
+                self.name
             ));
         }
         if self.flags & UP == 0 {
@@ -288,20 +286,12 @@ mod tests {
                 .expect("every namespace has lo")
         };
         let other = found(&["192.0.2.1"]);
+        let taken = json!({ "mode": "xdp_zero_copy" });
+        assert!(!other.carries_control && other.is_fit(&params(taken.clone()), true).is_ok());
         let own = found(&["192.0.2.1", "127.0.0.1"]);
-        for mode in ["xdp_copy", "xdp_zero_copy"] {
-            let taken = json!({ "mode": mode });
-            assert!(!other.carries_control && other.is_fit(&params(taken.clone()), true).is_ok());
-            let said = why(&own, taken, true);
-            let named = format!("interrupt it for mode {mode}, ");
-            assert!(
-                said.contains("control connections use lo, ") && said.contains(&named),
-                "{said}"
-            );
-        }
-        for mode in ["xdp", "xdp_generic", "packet"] {
-            assert!(own.is_fit(&params(json!({ "mode": mode })), true).is_ok(), "{mode}");
-        }
+        assert!(own.is_fit(&params(json!({ "mode": "xdp" })), true).is_ok());
+        let said = why(&own, taken, true);
+        assert!(said.contains("control connections use lo") && said.contains("mode xdp"), "{said}");
     }
 
     #[test]

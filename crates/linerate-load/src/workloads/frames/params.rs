@@ -53,7 +53,7 @@ pub(super) enum Mode {
 
 impl Mode {
     /// Words of plans, alphabetically.
-    pub(super) const WORDS: Words<Self> = &[
+    const WORDS: Words<Self> = &[
         ("auto", Self::Auto),
         ("live", Self::Live),
         ("packet", Self::Packet),

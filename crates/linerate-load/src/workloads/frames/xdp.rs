@@ -49,9 +49,8 @@ fn ways(opening: &Opening<'_>) -> (Copying, Option<Placement>) {
         Mode::XdpCopy => (Copying::Copy, Some(Placement::Native)),
         Mode::XdpGeneric => (Copying::Copy, Some(Placement::Generic)),
         Mode::XdpZeroCopy => (Copying::ZeroCopy, Some(Placement::Native)),
-        // A driver may set its queues up anew for a program or for a socket without copying, and
-        // control connections would end.
-        _ if opening.interface.carries_control => (Copying::Copy, Some(Placement::Generic)),
+        // A driver interrupts its interface for a socket without copying.
+        _ if opening.interface.carries_control => (Copying::Copy, None),
         _ => (Copying::IfNeeded, None),
     }
 }
