@@ -9,7 +9,7 @@ use linerate_model::HostAddress;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate-agent");
 
-/// Returns the kernel release that the agent at `address` tells.
+/// Returns the kernel release in the facts of the agent at `address`.
 fn release_at(address: &HostAddress) -> Option<String> {
     let answer = ask("it", address, None, "test", &[], &Timeouts::default()).unwrap();
     answer.facts.pointer("/kernel/release").and_then(|text| text.as_str()).map(str::to_owned)

@@ -16,7 +16,7 @@ pub(crate) struct Target {
 }
 
 /// Most bytes of the full program.
-pub(crate) const MOST_OF_PROGRAM: u64 = 40_000_000;
+pub(crate) const MOST_OF_PROGRAM: u64 = 30_000_000;
 
 /// The targets.
 pub(crate) const TARGETS: [Target; 3] = [
