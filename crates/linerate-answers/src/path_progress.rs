@@ -133,7 +133,15 @@ mod tests {
     use super::*;
     use crate::path::Offered;
 
-    /// Direction of the measurement: where its only data goes.
+    const FORM: LiveForm<'static> = LiveForm {
+        kind: LoadKind::Stream,
+        is_both: false,
+        omit: Nanos(0),
+        title: None,
+        unit: None,
+    };
+
+    /// Returns the load of a measurement whose only data goes this way.
     fn asked(is_reverse: bool) -> PathAsked<'static> {
         PathAsked {
             workload: "tcp_stream",
@@ -188,15 +196,8 @@ mod tests {
     fn the_header_comes_when_the_load_begins_and_each_line_once_it_is_complete() {
         let ground = ground();
         let trial = &trial(&ground);
-        let form = LiveForm {
-            kind: LoadKind::Stream,
-            is_both: false,
-            omit: Nanos(0),
-            title: None,
-            unit: None,
-        };
         let lines = LiveLines::new(Nanos::from_secs(1), Nanos::from_secs(2));
-        let mut progress = PathProgress::new(&ground, asked(true), &form, lines);
+        let mut progress = PathProgress::new(&ground, asked(true), &FORM, lines);
         let reconnecting = Progress::Reconnecting { host: "b", attempt: 1 };
         assert_eq!(progress.events(&reconnecting), None, "no part of the measurement");
         let (host, facts) = ("local".to_owned(), Value::Null);
@@ -231,15 +232,8 @@ mod tests {
     #[test]
     fn the_ceiling_is_that_of_the_direction_in_which_data_goes() {
         let ground = ground();
-        let form = LiveForm {
-            kind: LoadKind::Stream,
-            is_both: false,
-            omit: Nanos(0),
-            title: None,
-            unit: None,
-        };
         let lines = LiveLines::new(Nanos::from_secs(1), Nanos::from_secs(2));
-        let mut progress = PathProgress::new(&ground, asked(false), &form, lines);
+        let mut progress = PathProgress::new(&ground, asked(false), &FORM, lines);
         let trial = &trial(&ground);
         let begun = Progress::TrialStarted { trial, number: 1, of: 1, eta: Nanos(0) };
         let started = progress.events(&begun).expect("a part");

@@ -297,9 +297,6 @@ fn windows_are_tried_for_bbr_over_a_shallow_sideband() {
         told["proof"]["effect"]["before"],
         told["proof"]["effect"]["after"]
     );
-    if let (Some(3), Some(why)) = (ended.code, told["error"].as_str()) {
-        return println!("skipped: {BBR_TEST}: nothing could be judged: {why}");
-    }
     assert_eq!(told["attribution"]["certain"], true, "the controller was read: {told}");
     assert_eq!(
         (&told["kept"], told["proof"]["verdict"] == "proven"),
