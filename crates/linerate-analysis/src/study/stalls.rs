@@ -4,8 +4,9 @@
 //! did not run in between, the tester was stopped: by a signal, a debugger, the hypervisor, a CPU
 //! quota or other programs. Operations in flight then took as long as the stall, and open loads
 //! catch up after it. Their times are the tester's, not the path's. Intervals disturbed by a stall
-//! are therefore in no distribution of times, and the trial is suspect. A worker whose steps may
-//! wait for a disk (storage, files) counts as stalled where its whole process did not run.
+//! are therefore in no distribution of times, unless all are, and the trial is suspect. A worker
+//! whose steps may wait for a disk (storage, files) counts as stalled where its whole process did
+//! not run.
 //!
 //! The machine stopped, and not only the tester, where the hypervisor used a CPU for half of the
 //! stall, or where every worker of both ends that share a kernel stalled at the same time.
@@ -260,11 +261,15 @@ mod tests {
     }
 
     fn times(active: &JobRecord, passive: &JobRecord) -> (u64, Vec<Reason>) {
+        times_until(1_000, active, passive)
+    }
+
+    fn times_until(ms: u64, active: &JobRecord, passive: &JobRecord) -> (u64, Vec<Reason>) {
         let spec = spec();
         let stalls = of(&spec, active, passive);
         let doubts = doubts(&stalls);
         let job = Job { spec: &spec, active, passive, clocks: [None, None], stalls };
-        let span = Span { from: Nanos(0), to: Nanos::from_secs(1) };
+        let span = Span { from: Nanos(0), to: Nanos::from_millis(ms) };
         (job.distributions(span).service.count(), doubts)
     }
 
@@ -311,6 +316,14 @@ mod tests {
             1,
             "a stop of 50 ms, of which 5 ms may seem to have run"
         );
+    }
+
+    #[test]
+    fn times_are_kept_with_a_doubt_if_a_stall_disturbed_all_of_them() {
+        let stopped = end(400, 400);
+        assert_eq!(times(&stopped, &end(10, 10)).0, 2 * 2, "disturbed until 800 ms");
+        let (n, doubts) = times_until(800, &stopped, &end(10, 10));
+        assert_eq!((n, doubts.len()), (2 * 8, 1));
     }
 
     #[test]

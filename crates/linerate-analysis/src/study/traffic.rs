@@ -179,17 +179,20 @@ impl<'a> Job<'a> {
     }
 
     /// Distributions during `span`, both ends' merged, without the intervals that a stall of the
-    /// tester disturbed. Datagrams that are timed one way and did not come are infinitely slow.
+    /// tester disturbed, if it left any: a figure with a doubt says more than none. Datagrams that
+    /// are timed one way and did not come are infinitely slow.
     pub(super) fn distributions(&self, span: Span) -> Distributions {
         let mut merged = Distributions::default();
         for (end, clock) in self.ends().into_iter().zip(&self.clocks) {
             // From a request to its response time passes on one clock.
             let clock = clock.filter(|_| is_timed_one_way(end));
-            let undisturbed = |interval: &&Interval| !stalls::disturb(&self.stalls, interval);
+            let of_span = || end.intervals.iter().filter(|one| span.holds_middle(one));
+            let are_all = of_span().all(|interval| stalls::disturb(&self.stalls, interval));
+            let undisturbed =
+                |interval: &&Interval| are_all || !stalls::disturb(&self.stalls, interval);
             let operations =
                 operations::of(end, span, |interval| undisturbed(&interval)).unwrap_or_default();
-            let intervals =
-                || end.intervals.iter().filter(|one| span.holds_middle(one)).filter(undisturbed);
+            let intervals = || of_span().filter(undisturbed);
             let [service, writes, flushes, trims] = OperationKind::ALL
                 .map(|kind| service_times(kind, &operations, intervals(), clock.as_ref()));
             if total(end, Counter::Reads) > 0 || operations.of(OperationKind::Write).fates.due > 0 {
