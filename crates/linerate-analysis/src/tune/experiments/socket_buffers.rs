@@ -72,8 +72,10 @@ fn predicted(factor: f64, room: f64) -> f64 {
 fn larger(before: &str, room: f64) -> Option<(String, u64)> {
     let fields: Vec<u64> = before.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
     let [least, middle, most] = <[u64; 3]>::try_from(fields).ok()?;
-    let factor = (room.ceil() as u64).next_power_of_two().clamp(2, MOST);
-    Some((format!("{least} {} {}", middle * factor, most * factor), factor))
+    // A path that carried next to nothing has room without bounds.
+    let factor = (room.ceil() as u64).clamp(2, MOST).next_power_of_two();
+    let [middle, most] = [middle, most].map(|field| field.saturating_mul(factor));
+    Some((format!("{least} {middle} {most}"), factor))
 }
 
 #[cfg(test)]
@@ -107,5 +109,7 @@ mod tests {
     fn buffers_that_are_not_three_numbers_are_left_alone() {
         assert_eq!(larger("4096 x 6291456", 3.0), None);
         assert_eq!(larger("4096 8192 16384", 100.0), Some(("4096 131072 262144".into(), 16)));
+        let unbounded = larger("4096 8192 16384", f64::INFINITY);
+        assert_eq!(unbounded, Some(("4096 131072 262144".into(), 16)));
     }
 }
