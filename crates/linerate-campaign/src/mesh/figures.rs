@@ -14,22 +14,20 @@ pub(super) fn empty(n: usize) -> Vec<(Measure, Cells)> {
     Measure::ALL.map(|measure| (measure, Cells::new(n))).to_vec()
 }
 
-/// Adds the figures of `study` to `mesh`; returns the pairs that were measured in both directions,
-/// in either order.
+/// Adds the figures of `study` to `mesh`; returns the pairs of it that have goodput in both
+/// directions now, in either order. The other direction may have been measured earlier.
 pub(super) fn add(study: &Study, fleet: &Fleet, mesh: &mut Mesh) -> HashSet<Pairing> {
-    let mut measured = HashSet::new();
-    for (pair, job) in jobs(study, fleet) {
+    let mut both = HashSet::new();
+    for ((from, to), job) in jobs(study, fleet) {
         for (measure, cells) in &mut mesh.figures {
-            if let Some(value) = median(&values(job, *measure)) {
-                cells.set(pair.0, pair.1, value);
-                if *measure == Measure::Goodput {
-                    measured.insert(pair);
-                }
+            let Some(value) = median(&values(job, *measure)) else { continue };
+            cells.set(from, to, value);
+            if *measure == Measure::Goodput && cells.get(to, from).is_some() {
+                both.extend([(from, to), (to, from)]);
             }
         }
     }
-    let is_both = |&(from, to): &Pairing| measured.contains(&(to, from));
-    measured.iter().filter(|pair| is_both(pair)).copied().collect()
+    both
 }
 
 /// Returns the figures of one directed pair, run by run.

@@ -287,6 +287,21 @@ fn a_mesh_goes_on_where_it_was_interrupted() {
 }
 
 #[test]
+fn a_pair_whose_directions_were_measured_by_two_stages_is_measured() {
+    let bench = FleetBench { interrupted: Some(1), ..FleetBench::of(|_, _| 100e6) };
+    let (campaign, _) = bench.attempt("rounds-1", &LOAD.rounds(&fleet(), &rounds(8)));
+    let study = study(&campaign.expect("a record"));
+    let mesh = || Mesh { groups: fleet().groups, figures: figures::empty(8) };
+    let mut first = mesh();
+    assert!(figures::add(&study, &fleet(), &mut first).is_empty(), "one direction of four pairs");
+    let mut earlier = mesh();
+    for (from, to, _) in first.figures[0].1.known() {
+        earlier.figures[0].1.set(to, from, 100e6);
+    }
+    assert_eq!(figures::add(&study, &fleet(), &mut earlier).len(), 8, "four pairs in either order");
+}
+
+#[test]
 fn a_second_look_that_fails_leaves_the_first() {
     let slow = |from: &str, to: &str| if [from, to].contains(&"n3") { 90e6 } else { 100e6 };
     let bench = FleetBench { second_fails: true, ..FleetBench::of(slow) };
