@@ -15,7 +15,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -303,6 +303,8 @@ pub(crate) fn tls_error(host: &str, error: io::Error) -> ControlError {
 
 /// Bytes that are kept of a command's standard error.
 const STDERR_KEPT: usize = 2048;
+/// Longest wait for the reason why a command ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Starts `argv` and creates a channel over its standard streams. They are one socket, so that
 /// reading has deadlines and can be ended.
@@ -334,16 +336,20 @@ fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel> 
             remedy: "check that the program is installed here",
         })?;
     let said = Arc::new(Mutex::new(String::new()));
-    if let Some(stderr) = child.stderr.take() {
+    let listener = child.stderr.take().map(|stderr| {
         let said = Arc::clone(&said);
-        thread::spawn(move || keep_tail(stderr, &said));
-    }
+        thread::spawn(move || keep_tail(stderr, &said))
+    });
     let deadline = Deadline::at(Instant::now() + timeouts.command);
     let mut channel =
         unix(ours, &format!("`{}`", argv.join(" ")), deadline, timeouts).map_err(broken)?;
     let child = Arc::new(Mutex::new(Some(child)));
-    channel.reader =
-        Box::new(CommandOutput { inner: channel.reader, child: Arc::clone(&child), said });
+    channel.reader = Box::new(CommandOutput {
+        inner: channel.reader,
+        child: Arc::clone(&child),
+        said,
+        listener,
+    });
     let shut = Arc::clone(&channel.closer);
     channel.closer = Arc::new(move || {
         // Taken once: the closer may be called again.
@@ -389,6 +395,28 @@ struct CommandOutput {
     /// The command, until the channel is closed.
     child: Arc<Mutex<Option<Child>>>,
     said: Arc<Mutex<String>>,
+    /// Reads standard error into `said` until it ends.
+    listener: Option<thread::JoinHandle<()>>,
+}
+
+impl CommandOutput {
+    /// Waits until the command has ended and its standard error was read, for a second at most: a
+    /// process that it started may keep its standard error open. Returns its status; `None` if this
+    /// end has closed the channel.
+    fn status(&self) -> Option<Option<ExitStatus>> {
+        let deadline = Instant::now() + LAST_WORDS;
+        loop {
+            let status = match &mut *self.child.lock().unwrap_or_else(PoisonError::into_inner) {
+                Some(child) => child.try_wait().ok().flatten(),
+                None => return None,
+            };
+            let is_read = self.listener.as_ref().is_none_or(thread::JoinHandle::is_finished);
+            if (status.is_some() && is_read) || Instant::now() >= deadline {
+                return Some(status);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 impl Read for CommandOutput {
@@ -401,13 +429,7 @@ impl Read for CommandOutput {
         if end > 0 {
             return Ok(end);
         }
-        // The end of standard error may still be in the pipe.
-        thread::sleep(Duration::from_millis(50));
-        let status = match &mut *self.child.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(child) => child.try_wait().ok().flatten(),
-            // This end has closed the channel.
-            None => return Ok(0),
-        };
+        let Some(status) = self.status() else { return Ok(0) };
         let status = status.map_or_else(String::new, |status| format!(" ({status})"));
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let said = match said.trim() {
