@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +41,10 @@ impl Placement {
     }
 }
 
+/// Longest time for which a program stays after its link was closed: a process that another thread
+/// has just forked has the link until it executes its own program.
+const LINGER: Duration = Duration::from_millis(200);
+
 /// Program that a BPF link attaches to an interface. The kernel detaches it when this value is
 /// dropped or the process ends.
 #[derive(Debug)]
@@ -56,9 +62,16 @@ impl Attachment {
     /// privilege is missing.
     pub(crate) fn at(program: &Program, device: &str, placement: Placement) -> Result<Self> {
         let ifindex = interface_index(device)?;
-        raw::create_xdp_link(program.as_fd(), ifindex, placement.flags())
-            .map(|link| Self { link, placement })
-            .map_err(|cause| refused(device, placement, cause))
+        let deadline = Instant::now() + LINGER;
+        loop {
+            match raw::create_xdp_link(program.as_fd(), ifindex, placement.flags()) {
+                Ok(link) => return Ok(Self { link, placement }),
+                Err(cause) if is_busy(&cause) && Instant::now() < deadline => {
+                    thread::sleep(LINGER / 20);
+                }
+                Err(cause) => return Err(refused(device, placement, cause)),
+            }
+        }
     }
 
     /// Attaches natively if the driver supports it, otherwise generically.
@@ -94,6 +107,10 @@ impl From<Attachment> for OwnedFd {
     fn from(attachment: Attachment) -> Self {
         attachment.link
     }
+}
+
+fn is_busy(cause: &io::Error) -> bool {
+    matches!(cause.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }
 
 fn refused(device: &str, placement: Placement, cause: io::Error) -> SysError {
