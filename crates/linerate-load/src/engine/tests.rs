@@ -105,6 +105,30 @@ fn intervals_follow_each_other_without_gap_and_hold_everything_counted() {
 }
 
 #[test]
+fn what_arrived_while_a_thread_slept_through_the_drain_is_taken() {
+    let sleepy = |drain_ms: u64| {
+        let (mut has_slept, mut waiting) = (false, 5);
+        let worker = scripted(move |due, tally| match due.operations {
+            0 if !std::mem::replace(&mut has_slept, true) => {
+                std::thread::sleep(std::time::Duration::from_millis(drain_ms + 20));
+                Progress::Moved
+            }
+            0 if waiting > 0 => {
+                waiting -= 1;
+                tally.add(Transactions, 1);
+                Progress::Moved
+            }
+            _ => Progress::Idle,
+        });
+        let report = Engine::start(worker, timeline(10, drain_ms, 10), &[], 1).join();
+        report.intervals.iter().map(|interval| interval.counters[Transactions]).sum::<u64>()
+    };
+    // A busy machine may begin the only step of the drain after its end.
+    assert!((0..20).any(|_| sleepy(30) == 5), "what had arrived is lost");
+    assert_eq!(sleepy(0), 0, "without a drain nobody waits for answers");
+}
+
+#[test]
 fn intervals_merge_and_are_not_lost_when_nobody_collects_them() {
     let report = Engine::start(scripted(counting), timeline(60, 0, 1), &[], 1).join();
     // Nobody collects during the run, so only the buffers in circulation can be filled.
@@ -221,11 +245,14 @@ fn workers_that_share_a_cpu_wait_for_it() {
     };
     let workers = || (0..2).flat_map(|_| scripted(counting)).collect();
     // A worker that started late may have had the CPU to itself.
-    let is_shared =
-        |report: &EngineReport| waits(report).iter().all(|(waited, span)| *waited > span / 4);
+    let is_shared = |report: &EngineReport| {
+        let is_long = |(waited, span): &(u64, u64)| *span > 50 * MS && *waited > span / 4;
+        waits(report).iter().all(is_long)
+    };
     let (_, report) = grow(workers, (0, 10), &[cpu], is_shared);
     for (waited, span) in waits(&report) {
-        assert!(waited < span, "waited {waited} of {span} ns");
+        // The first wait began before the first interval.
+        assert!(waited < span + 10 * MS, "waited {waited} of {span} ns");
     }
 }
 
@@ -402,14 +429,17 @@ fn what_all_workers_send_stays_within_the_limit_of_the_trial() {
     };
     let worker = || -> Box<dyn Worker> { Box::new(Scripted(CLOSED, sending)) };
     let has_waited = [100, 1_000, 10_000].into_iter().any(|load_ms| {
-        // 8 Mbit/s are 1,000 bytes per millisecond; one step of each worker is allowed on top.
+        // 8 Mbit/s are a byte per microsecond; one step of each worker is allowed on top.
         let limit = Arc::new(RateLimit::new(linerate_model::BitRate(8e6)));
         let timeline = timeline(load_ms, 0, 10);
+        // A thread that waits for a CPU ends its load late, and the limit is one of rate.
+        let begun = std::time::Instant::now();
         let report =
             Engine::start_within(vec![worker(), worker()], timeline, &[], 1, Some(&limit)).join();
+        let took = begun.elapsed().as_micros() as u64;
         let sent: u64 =
             report.intervals.iter().map(|interval| interval.counters[PayloadSent]).sum();
-        assert!(sent <= load_ms * 1_000 + 2 * STEP_BYTES, "{sent} in {load_ms} ms");
+        assert!(sent <= took + 2 * STEP_BYTES, "{sent} in {took} us");
         limit.has_waited()
     });
     assert!(has_waited, "in ten seconds each worker has made a step and was to make another one");

@@ -42,6 +42,10 @@ const EARLY: Nanos = Nanos::from_millis(100);
 /// scheduler slices (`sched_base_slice`, at most 3 ms), and the drain waits for the answers.
 const CATCH_UP: Nanos = Nanos::from_millis(10);
 
+/// Longest time in which a worker that was late for the end of the drain takes what has arrived: a
+/// socket buffer of 32 MiB is read in a part of it.
+const LAST_LOOK: Nanos = Nanos::from_millis(50);
+
 /// Task of one thread.
 pub(super) struct Task {
     pub(super) number: u32,
@@ -239,10 +243,29 @@ impl Run<'_> {
             let at = now();
             // An interval boundary here keeps the drain out of the last interval of the load.
             self.cutter.cut(at, at, self.tally, self.worker);
-            self.span(timeline.drain_until, None);
+            if self.span(timeline.drain_until, None) != Progress::Ended {
+                self.last_look();
+            }
         }
         self.abandon(&mut pacer, due_until);
         None
+    }
+
+    /// Takes what has arrived, if the thread had no CPU when the drain ended: it is no loss.
+    fn last_look(&mut self) {
+        let Timeline { load_until, drain_until, .. } = self.task.timeline;
+        let mut at = now();
+        if drain_until == load_until || at < drain_until + CATCH_UP {
+            return;
+        }
+        let until = at + LAST_LOOK;
+        while at < until && !self.task.stopped() {
+            let due = Due { operations: 0, intended: at, gap: Nanos(0), until: at };
+            if self.burst(due, 1) != Progress::Moved {
+                return;
+            }
+            at = now();
+        }
     }
 
     /// Records the operations of an open load that were due by `until` and never started. They have
