@@ -562,6 +562,8 @@ fn no_topology_leads_around_the_gate() {
     for turn in 0..n {
         let mut dice = Dice((seed << 32 | turn).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         dice.roll(2);
+        let alone = common::turns();
+        alone.lock().expect("the file can be locked");
         let folder = tempfile::tempdir_in(ground.path()).expect("a folder");
         // Every fifth topology must be accepted.
         let is_harmless = turn % 5 == 4;

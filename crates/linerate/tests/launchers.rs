@@ -76,6 +76,10 @@ fn a_launcher_that_fails_is_named_with_all_that_it_printed() {
     for (reach, parts) in [
         ("nosuch exec", &["start command for 127.0.0.1", "nosuch: No such file"][..]),
         ("sh -c 'echo no container >&2; exit 125'", &["(exit status: 125): no container"]),
+        (
+            "sh -c 'exec <&- >&-; sleep 0.3; echo too late >&2; exit 9'",
+            &["(exit status: 9): too late"],
+        ),
         ("sh -c 'exit 3'", &["(exit status: 3) and printed nothing"]),
         ("echo Welcome to", &["`echo Welcome to linerate agent --stdio`", "\"Welcome to"]),
         ("srun -w {node}", &["there is no `{node}`"]),

@@ -290,6 +290,9 @@ fn windows_are_tried_for_bbr_over_a_shallow_sideband() {
         ended.stderr
     );
     let told = ended.json();
+    if let Some(error) = told["error"].as_str().filter(|error| error.contains("not be measured")) {
+        return println!("skipped: {BBR_TEST}: {error}");
+    }
     println!(
         "bbr: {}, {}, {} -> {}",
         told["buffer"],

@@ -17,7 +17,16 @@ pub(crate) use host::{Undo, attach, skip};
 pub(crate) const MIB: u64 = 1 << 20;
 
 /// Loop device over its own file, with its partitions.
-pub(crate) struct Loop(host::Loop);
+pub(crate) struct Loop(host::Loop, #[expect(dead_code, reason = "held until the end")] File);
+
+/// Opens what tests with loop devices agree on, in this process and in others. Some topologies make
+/// every loop device of the host suspect, such as one whose file is on an overlay, so that a test
+/// that needs an accepted device must not run beside them.
+pub(crate) fn turns() -> File {
+    let path = std::env::temp_dir().join("linerate-loop-devices.lock");
+    let opened = File::options().create(true).append(true).open(path);
+    opened.expect("the folder of temporary files takes files")
+}
 
 impl std::ops::Deref for Loop {
     type Target = host::Loop;
@@ -30,7 +39,9 @@ impl std::ops::Deref for Loop {
 impl Loop {
     /// Creates a blank loop device; `None`, with a message, if loop devices are not available.
     pub(crate) fn blank(test: &str, size: u64) -> Option<Self> {
-        host::Loop::within(test, "-P", size, &std::env::temp_dir()).map(Self)
+        let turn = turns();
+        turn.lock_shared().expect("the file can be locked");
+        host::Loop::within(test, "-P", size, &std::env::temp_dir()).map(|own| Self(own, turn))
     }
 
     /// Returns a digest of every byte of the file behind it, all earlier writes included: the

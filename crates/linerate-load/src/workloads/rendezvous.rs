@@ -567,6 +567,8 @@ pub(crate) mod tests {
         let address = listener.local_addr().expect("bound");
         let before = Socket::new(socket2::Domain::IPV4, Type::STREAM, None).expect("a socket");
         before.set_reuse_address(true).expect("an option");
+        // A port that the kernel chooses for connect(2) may be another connection's, too.
+        before.bind(&SocketAddr::from(([0, 0, 0, 0], 0)).into()).expect("a free port");
         before.connect(&address.into()).expect("loopback");
         let port = before.local_addr().expect("bound").as_socket().expect("an address").port();
         let closing = std::thread::spawn(move || {
