@@ -91,6 +91,11 @@ impl Launcher {
         }
     }
 
+    /// Returns its words.
+    pub(crate) fn words(&self) -> Vec<String> {
+        self.words.clone()
+    }
+
     /// Returns the program of the launcher, for people.
     pub(crate) fn program(&self) -> &str {
         &self.words[0]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::{file, privileged, run};
+use crate::common::{Ended, file, linerate, privileged, run};
 
 /// Short runs: what they measure is not looked at.
 const SHORT: [&str; 6] = ["--seconds", "0.2", "--omit", "0", "--again", "2"];
@@ -106,6 +106,76 @@ fn a_mesh_is_resumed_and_compared_with_an_earlier_one() {
     assert!(nothing.stderr.contains("there is no nowhere/rounds-1.ledger"), "{nothing:?}");
     let none = run(folder, &["mesh", "compare", "nowhere"]).expect(2);
     assert!(none.stderr.contains("read nowhere/mesh.json"), "{none:?}");
+}
+
+/// Programs of engines: each knows two hosts, and starts what stands behind its own words.
+const ENGINES: [(&str, &[&str], &str); 3] = [
+    (
+        "ansible-inventory",
+        &["--ansible", "inventory"],
+        r#"echo '{"_meta":{"hostvars":{
+            "127.0.0.1":{"ansible_connection":"local"},"127.0.0.2":{"ansible_connection":"local"}}},
+            "all":{"children":["rack1"]},"rack1":{"hosts":["127.0.0.1","127.0.0.2"]}}'"#,
+    ),
+    (
+        "mpirun",
+        &["--mpi", "mpirun --hostfile 'my hosts'"],
+        r#"[ "$1 $2" = "--hostfile my hosts" ] || exit 9
+        shift 2
+        [ "$*" = "-N 1 hostname" ] && exec printf '127.0.0.2\n127.0.0.1\n'
+        [ "$1 $2 $3" = "-n 1 --host" ] || exit 9
+        shift 4
+        exec "$@""#,
+    ),
+    (
+        "kubectl",
+        &["--kubernetes"],
+        r#"pod() {
+            echo "{\"metadata\":{\"name\":\"p$1\",\"namespace\":\"perf\"},\"spec\":{
+                \"nodeName\":\"127.0.0.$1\",\"containers\":[{\"name\":\"agent\"}]},
+                \"status\":{\"phase\":\"Running\",\"podIP\":\"127.0.0.$1\"}}"
+        }
+        if [ "$*" = "get pods --output json --selector app.kubernetes.io/name=linerate-agent" ]
+        then exec echo "{\"items\":[$(pod 1),$(pod 2)]}"
+        fi
+        [ "$1 $2 $3 $4 $5" = "exec --stdin --quiet --namespace=perf --container=agent" ] || exit 9
+        shift 7
+        exec "$@""#,
+    ),
+];
+
+#[test]
+fn engines_name_the_hosts_and_start_the_agents() {
+    for (program, arguments, script) in ENGINES {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let own = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{own}", folder.display());
+        let program = file(folder, program, &format!("#!/bin/sh\n{script}\n"));
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, executable).expect("it is ours");
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_linerate"), folder.join("linerate"))
+            .expect("the folder is writable");
+        let command = [&["mesh", "--json"], arguments, &SHORT].concat();
+        let ended = linerate(folder, &command).env("PATH", path).output().expect("it starts");
+        let ended = Ended::from(ended).expect(0);
+        assert_eq!(names(&ended.json()["hosts"], "name"), ["127.0.0.1", "127.0.0.2"]);
+        assert_eq!(ended.json()["absent"], Value::Array(Vec::new()), "{ended:?}");
+    }
+}
+
+#[test]
+fn the_manifests_have_the_labels_that_are_asked_for() {
+    for manifest in [
+        include_str!("../../../packaging/kubernetes/agents.yaml"),
+        include_str!("../../../packaging/kubernetes/agents-job.yaml"),
+    ] {
+        let (_, template) = manifest.split_once("\n  template:\n").expect("one of pods");
+        let (_, labels) = template.split_once("labels:").expect("pods have labels");
+        let label = labels.lines().nth(1).expect("a label").trim().replace(": ", "=");
+        assert!(ENGINES[2].2.contains(&format!("--selector {label}\"")), "{label}");
+        assert!(manifest.contains(concat!("localhost/linerate:", env!("CARGO_PKG_VERSION"), "\n")));
+    }
 }
 
 #[test]

@@ -1,9 +1,15 @@
-//! Fleets: hosts of a list, of an Ansible inventory or of an allocation of Slurm, and which of them
-//! answer.
+//! Fleets: where their hosts come from (a list, Slurm, Ansible, MPI or Kubernetes), how agents are
+//! started there, and which of them answer.
+
+mod ansible;
+mod kubernetes;
+mod list;
+mod mpi;
+mod slurm;
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use linerate_control::{ControlError, HostFacts};
@@ -18,8 +24,12 @@ use crate::{Failure, Result};
 use linerate_agent::addresses::with_port;
 use linerate_agent::keys::keys_for;
 
-/// Command that runs another one on a node of the present allocation of Slurm, beside its job.
-pub const SRUN: &str = "srun --unbuffered --overlap -N1 -n1 -w {host}";
+pub use ansible::of_ansible;
+pub use kubernetes::of_kubernetes;
+pub use list::of_file;
+pub use mpi::of_mpi;
+pub use slurm::{drain, of_slurm};
+
 /// Hosts that are asked at once.
 const AT_ONCE: usize = 64;
 
@@ -32,6 +42,24 @@ pub struct FleetHost {
     pub address: Option<String>,
     /// Group, such as a rack or the switch that the host is connected to.
     pub group: Option<String>,
+    /// Command that runs another one there; without one, an agent listens there.
+    pub reach: Option<Vec<String>>,
+}
+
+impl FleetHost {
+    /// Returns the address that data goes to, or a name of it.
+    fn data(&self) -> &str {
+        self.address.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Returns what starts the agent: the command line `reach` of all hosts before its own.
+    fn launcher(&self, reach: Option<&str>) -> Result<Option<Launcher>> {
+        match (reach, &self.reach) {
+            (Some(line), _) => Launcher::of_line(line, &self.name).map(Some),
+            (None, Some(words)) => Launcher::of_words(words, &self.name).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
 }
 
 /// Host that does not answer.
@@ -43,125 +71,36 @@ pub struct Absent {
     pub why: String,
 }
 
-/// Reads a list of hosts, one a line, with `#` before comments. It may be an inventory of Ansible
-/// (INI): `[GROUP]` begins a group, `ansible_host=ADDRESS` is an address, `n[01:16]` are 16 hosts.
+/// Returns what `command` of an engine prints.
 ///
 /// # Errors
-/// If there is no host, or one has two groups.
-pub fn read(text: &str) -> Result<Vec<FleetHost>> {
-    let mut hosts: Vec<FleetHost> = Vec::new();
-    let mut group: Option<String> = None;
-    let mut has_hosts = true;
-    for line in text.lines() {
-        let line = line.split(['#', ';']).next().unwrap_or_default().trim();
-        if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            // Sections of variables and of groups of groups name no hosts.
-            has_hosts = !section.contains(':');
-            let is_group = has_hosts && !["all", "ungrouped"].contains(&section);
-            group = is_group.then(|| section.to_owned());
-            continue;
-        }
-        let mut words = line.split_whitespace();
-        let Some(pattern) = words.next().filter(|_| has_hosts) else { continue };
-        let address = words.find_map(|word| word.strip_prefix("ansible_host=")).map(str::to_owned);
-        for name in expanded(pattern)? {
-            let host = FleetHost { name, address: address.clone(), group: group.clone() };
-            match hosts.iter_mut().find(|known| known.name == host.name) {
-                Some(known) => merge(known, host)?,
-                None => hosts.push(host),
-            }
-        }
-    }
-    if hosts.is_empty() {
-        return Err(Failure::wrong("read list of hosts: it names none (one host a line)"));
-    }
-    Ok(hosts)
-}
-
-/// Adds the group and the address of a further line on a host.
-fn merge(known: &mut FleetHost, more: FleetHost) -> Result<()> {
-    if let (Some(one), Some(other)) = (&known.group, &more.group)
-        && one != other
-    {
-        return Err(Failure::wrong(format!(
-            "read list of hosts: {} is in the groups {one} and {other}; a mesh compares hosts by \
-                one group, such as their rack",
-            known.name
-        )));
-    }
-    known.group = known.group.take().or(more.group);
-    known.address = known.address.take().or(more.address);
-    Ok(())
-}
-
-/// Returns the hosts that a pattern with one range, such as `n[01:16]`, stands for.
-fn expanded(pattern: &str) -> Result<Vec<String>> {
-    /// Most hosts of a pattern.
-    const MOST: usize = 100_000;
-    let Some((before, rest)) = pattern.split_once('[') else { return Ok(vec![pattern.to_owned()]) };
-    let parts = rest.split_once(']').and_then(|(range, after)| {
-        let (first, last) = range.split_once(':')?;
-        let (from, to) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
-        let is_short = from <= to && to - from < MOST;
-        is_short.then_some((first.len(), from..=to, after))
-    });
-    let Some((width, numbers, after)) = parts else {
-        let why = "expected one range of numbers, such as n[01:16]";
-        return Err(Failure::wrong(format!("read list of hosts: `{pattern}`: {why}")));
-    };
-    Ok(numbers.map(|number| format!("{before}{number:0width$}{after}")).collect())
-}
-
-/// Reads the list of hosts in `file`; `-` is standard input.
-///
-/// # Errors
-/// If it cannot be read, or is no list of hosts.
-pub fn of_file(file: &Path) -> Result<Vec<FleetHost>> {
-    let text = match file.to_str() {
-        Some("-") => std::io::read_to_string(std::io::stdin()),
-        _ => std::fs::read_to_string(file),
-    };
-    let text = text.map_err(|error| {
-        Failure::wrong(format!("mesh: read list of hosts {}: {error}", file.display()))
-    })?;
-    read(&text)
-}
-
-/// Returns the hosts of the present allocation of Slurm.
-///
-/// # Errors
-/// If there is none.
-pub fn of_slurm() -> Result<Vec<FleetHost>> {
-    let nodes = std::env::var("SLURM_JOB_NODELIST").map_err(|_| {
-        Failure::missing(
-            "mesh --slurm: no allocation (SLURM_JOB_NODELIST is not set); run it in one: \
-                `salloc -N8 linerate mesh --slurm`",
-        )
-    })?;
-    let shown = Command::new("scontrol").args(["show", "hostnames", &nodes]).output();
-    let output =
-        shown.map_err(|error| Failure::missing(format!("mesh --slurm: run scontrol: {error}")))?;
+/// If it cannot be started, or fails: with what it printed as errors.
+fn printed(option: &str, command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output();
+    let output = output
+        .map_err(|error| Failure::missing(format!("mesh {option}: start {program}: {error}")))?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Failure::missing(format!("mesh --slurm: scontrol show hostnames: {why}")));
+        return Err(Failure::missing(format!("mesh {option}: {program} failed: {why}")));
     }
-    read(&String::from_utf8_lossy(&output.stdout))
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Returns the testbed of `hosts`, whose agents listen, or are started by the command line `reach`.
+/// Returns the testbed of `hosts`, whose agents listen, or are started by the command line `reach`
+/// or each host's own.
 ///
 /// # Errors
 /// If a name has no address, or `reach` is wrong.
 pub fn ground(hosts: &[FleetHost], reach: Option<&str>) -> Result<Ground> {
     let mut testbed = Testbed { hosts: Vec::new(), endpoints: Vec::new(), emulated: false };
     for host in hosts {
-        let text = host.address.as_deref().unwrap_or(&host.name);
-        let address = match reach {
-            Some(line) => Launcher::of_line(line, &host.name)?.agent("linerate"),
-            None => HostAddress::Tcp(with_port(text, AGENT_PORT)),
+        let address = match host.launcher(reach)? {
+            Some(launcher) => launcher.agent("linerate"),
+            None => HostAddress::Tcp(with_port(host.data(), AGENT_PORT)),
         };
         testbed.hosts.push((host.name.clone(), address));
-        testbed.endpoints.push(endpoint_at(&host.name, &host.name, resolved(text)?));
+        testbed.endpoints.push(endpoint_at(&host.name, &host.name, resolved(host.data())?));
     }
     Ok(Ground::of(testbed, TestbedKind::Hosts))
 }
@@ -189,15 +128,15 @@ pub fn testbed_text(hosts: &[FleetHost], reach: Option<&str>) -> Result<String> 
     }
     let mut file = File { host: Vec::new(), endpoint: Vec::new() };
     for host in hosts {
-        let (name, text) = (host.name.clone(), host.address.as_ref().unwrap_or(&host.name));
-        let reach = match reach {
-            Some(line) => shlex::split(line).unwrap_or_default().into(),
-            None => with_port(text, AGENT_PORT).into(),
+        let name = host.name.clone();
+        let reach = match host.launcher(reach)? {
+            Some(launcher) => launcher.words().into(),
+            None => with_port(host.data(), AGENT_PORT).into(),
         };
         file.endpoint.push(EndpointText {
             name: name.clone(),
             host: name.clone(),
-            address: resolved(text)?,
+            address: resolved(host.data())?,
         });
         file.host.push(HostText { name, reach });
     }
@@ -295,94 +234,15 @@ fn ask_all(ground: &Ground) -> Result<Vec<Answer>> {
     Ok(answers.collect())
 }
 
-/// Gives the `bad` nodes of Slurm among `n_hosts`, each with a reason, no further jobs, unless too
-/// few are left to be the usual ones. Each goes to `on_drained`.
-///
-/// # Errors
-/// If too many are bad, or Slurm refuses.
-pub fn drain(bad: &[(String, String)], n_hosts: usize, on_drained: impl Fn(&str)) -> Result<()> {
-    /// Nodes may be drained up to one in this many.
-    const SHARE: usize = 4;
-    if bad.len() * SHARE > n_hosts {
-        let message = format!(
-            "mesh --drain: {} of {n_hosts} nodes are confirmed to be bad, more than one in \
-                {SHARE}: none was drained. Look for what they share.",
-            bad.len()
-        );
-        return Err(Failure::missing(message));
-    }
-    bad.iter().try_for_each(|(node, reason)| {
-        drain_one(node, reason)?;
-        on_drained(node);
-        Ok(())
-    })
-}
-
-/// Gives a node of Slurm no further jobs.
-fn drain_one(node: &str, reason: &str) -> Result<()> {
-    let failed = |why: String| Failure::missing(format!("mesh --drain {node}: scontrol: {why}"));
-    let update =
-        ["update", &format!("nodename={node}"), "state=drain", &format!("reason={reason}")];
-    let output = Command::new("scontrol").args(update).output();
-    let output = output.map_err(|error| failed(error.to_string()))?;
-    if !output.status.success() {
-        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn most_of_a_cluster_is_never_drained() {
-        let bad: Vec<_> = ["n1", "n2", "n3"].map(|node| (node.to_owned(), String::new())).to_vec();
-        let refused = drain(&bad, 8, |_| {}).expect_err("three of eight");
-        assert!(
-            refused.message().ends_with("none was drained. Look for what they share."),
-            "{}",
-            refused.message()
-        );
-        assert!(drain(&[], 8, |_| {}).is_ok());
-    }
     use crate::testbeds::Place;
-
-    fn host(name: &str, group: Option<&str>) -> FleetHost {
-        FleetHost { name: name.into(), address: None, group: group.map(Into::into) }
-    }
-
-    #[test]
-    fn a_list_of_hosts_may_be_an_inventory_of_ansible() {
-        let listed = read("n1\n# a comment\nn2   # another\n\n").expect("two hosts");
-        assert_eq!(listed, [host("n1", None), host("n2", None)]);
-        let inventory = "n0\n[rack1]\nn[08:10] ansible_user=root\n[rack2]\n\
-            web ansible_host=192.0.2.7 ansible_port=22\n[all:vars]\nx=1\n[racks:children]\nrack1\n\
-            [all]\nn08\n";
-        let read = read(inventory).expect("five hosts");
-        let web = FleetHost { address: Some("192.0.2.7".into()), ..host("web", Some("rack2")) };
-        let [n08, n09, n10] = ["n08", "n09", "n10"].map(|name| host(name, Some("rack1")));
-        assert_eq!(read, [host("n0", None), n08, n09, n10, web]);
-    }
-
-    #[test]
-    fn a_list_that_cannot_be_meant_is_refused() {
-        for (text, part) in [
-            ("# nobody\n", "it names none"),
-            ("[a]\nn1\n[b]\nn1\n", "in the groups a and b"),
-            ("n[1:2:3]", "one range of numbers"),
-            ("n[a:c]", "one range of numbers"),
-            ("n[5:1]", "one range of numbers"),
-            ("n[0:999999999]", "one range of numbers"),
-        ] {
-            let message = read(text).expect_err(text).message().to_owned();
-            assert!(message.contains(part), "{text}: {message}");
-        }
-    }
 
     #[test]
     fn hosts_are_reached_by_their_agents_or_by_a_launcher() {
-        let hosts = read("127.0.0.1\nn2 ansible_host=127.0.0.2\n").expect("two hosts");
+        let mut hosts = list::read("127.0.0.1\nn2 ansible_host=127.0.0.2\n").expect("two hosts");
         let by_agent = ground(&hosts, None).expect("addresses");
         let at = |text: &str| HostAddress::Tcp(text.to_owned());
         assert_eq!(by_agent.testbed.hosts[1], ("n2".to_owned(), at("127.0.0.2:4777")));
@@ -391,6 +251,10 @@ mod tests {
         let words = ["ssh", "n2", "linerate", "agent", "--stdio"].map(str::to_owned).to_vec();
         assert_eq!(by_command.testbed.hosts[1].1, HostAddress::Command(words));
         assert_eq!(at_testbed(Path::new("my mesh/t.toml")), "--testbed 'my mesh/t.toml'");
+        hosts[1].reach = Some(["podman", "exec", "-i", "x"].map(str::to_owned).to_vec());
+        let by_own = ground(&hosts, None).expect("a launcher");
+        assert_eq!(by_own.testbed.hosts[0].1, at("127.0.0.1:4777"));
+        assert!(matches!(&by_own.testbed.hosts[1].1, HostAddress::Command(own) if own[3] == "x"));
         // The file that is written leads to the same hosts.
         let folder = tempfile::tempdir().expect("a folder");
         for reach in [None, Some("ssh {host}")] {

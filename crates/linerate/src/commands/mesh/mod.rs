@@ -23,7 +23,7 @@ use crate::reports::{self, write_file};
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(group = clap::ArgGroup::new("fleet").required(true)
-    .args(["hosts", "slurm", "testbed", "lab"]))]
+    .args(["hosts", "slurm", "ansible", "mpi", "kubernetes", "testbed", "lab"]))]
 pub(crate) struct MeshArgs {
     #[command(subcommand)]
     action: Option<MeshAction>,
@@ -34,6 +34,17 @@ pub(crate) struct MeshArgs {
     /// The nodes of the present allocation of Slurm, on which `srun` starts the agents
     #[arg(long)]
     slurm: bool,
+    /// Inventory of Ansible in any format: `ansible-inventory` reads it, and ssh starts the agents
+    /// with its users, ports and keys
+    #[arg(long, value_name = "INVENTORY")]
+    ansible: Option<PathBuf>,
+    /// The hosts on which mpirun starts processes: the command with its options, such as
+    /// `mpirun --hostfile FILE`
+    #[arg(long, value_name = "COMMAND")]
+    mpi: Option<String>,
+    /// The nodes with pods of agents, by their labels; `kubectl exec` starts the agents
+    #[arg(long, value_name = "SELECTOR", num_args = 0..=1, default_missing_value = POD_LABELS)]
+    kubernetes: Option<String>,
     /// Drain the nodes that are confirmed to be bad: they get no further jobs
     #[arg(long, requires = "slurm")]
     drain: bool,
@@ -44,7 +55,7 @@ pub(crate) struct MeshArgs {
     #[arg(long, value_name = "LAB")]
     lab: Option<String>,
     /// Start the agents with this command, which runs another one on a host, such as `ssh {host}`;
-    /// without it, `linerate agent` must run on each host
+    /// without it and an engine that starts them, `linerate agent` must run on each host
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["testbed", "lab"])]
     reach: Option<String>,
     /// Hosts that share an uplink, such as a rack: NAME=HOST,HOST... (repeatable)
@@ -86,6 +97,9 @@ enum MeshAction {
     Compare(compare::CompareArgs),
 }
 
+/// Labels of the pods that `packaging/kubernetes` creates.
+const POD_LABELS: &str = "app.kubernetes.io/name=linerate-agent";
+
 /// Files with the figures of a mesh, in its folder: all of them, and a line for each host.
 const RECORD: &str = "mesh.json";
 const HOST_LINES: &str = "hosts.jsonl";
@@ -125,9 +139,12 @@ fn prepared(args: &MeshArgs) -> Result<(Ground, String, Vec<FleetHost>), Failure
         return Ok((testbeds::unasked(&place)?, options, Vec::new()));
     }
     let reach = args.reach.as_deref();
-    let (hosts, reach) = match &args.hosts {
-        Some(file) => (fleet::of_file(file)?, reach),
-        None => (fleet::of_slurm()?, Some(reach.unwrap_or(fleet::SRUN))),
+    let hosts = match (&args.hosts, &args.ansible, &args.mpi, &args.kubernetes) {
+        (Some(file), ..) => fleet::of_file(file)?,
+        (_, Some(inventory), ..) => fleet::of_ansible(inventory)?,
+        (.., Some(command), _) => fleet::of_mpi(command)?,
+        (.., Some(selector)) => fleet::of_kubernetes(selector)?,
+        _ => fleet::of_slurm()?,
     };
     // Later commands can use the same hosts.
     let testbed = args.out.join("testbed.toml");
