@@ -30,12 +30,12 @@ impl Build {
         }
     }
 
-    /// Returns the profile, and settings of it that differ from Cargo.toml.
+    /// Returns the profile, and settings of it that differ from `Cargo.toml`.
     fn profile(self) -> (&'static str, &'static [(&'static str, &'static str)]) {
         match self {
-            Self::Program => ("release", &[("DEBUG", "false"), ("STRIP", "true")]),
+            Self::Program => ("dist", &[]),
             Self::Tested => {
-                ("release", &[("DEBUG", "false"), ("STRIP", "true"), ("OPT_LEVEL", "1")])
+                ("dist", &[("OPT_LEVEL", "1"), ("LTO", "false"), ("CODEGEN_UNITS", "16")])
             }
             Self::Agent => ("small", &[]),
         }
@@ -76,7 +76,7 @@ pub(crate) fn built(
         .env(format!("CC_{lower}"), &compiler)
         .env(format!("AR_{lower}"), archiver)
         .env("CARGO_TARGET_DIR", &folder)
-        .envs(settings.iter().map(|(key, value)| (format!("CARGO_PROFILE_RELEASE_{key}"), *value)))
+        .envs(settings.iter().map(|(key, value)| (format!("CARGO_PROFILE_DIST_{key}"), *value)))
         .current_dir(root)
         .status()
         .context("start cargo build")?;

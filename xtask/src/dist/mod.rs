@@ -1,12 +1,18 @@
-//! `cargo xtask dist`: static programs and Debian packages.
+//! `cargo xtask dist`: static programs, packages of Debian and RPM, an image for containers, and a
+//! bill of materials of each program.
 //!
 //! Each target has two programs: `linerate`, and `linerate-agent` for hosts with little memory.
 //! They need no library of the host. Each is checked for its size and for being static, and
-//! `SHA256SUMS` has their checksums. A static program asks the name service of its host through
-//! libraries of glibc's own version; elsewhere it knows only addresses and names of `/etc/hosts`.
+//! `SHA256SUMS` has the checksums of all files. A static program asks the name service of its host
+//! through libraries of glibc's own version; elsewhere it knows only addresses and names of
+//! `/etc/hosts`.
 
 pub(crate) mod build;
+mod content;
 mod deb;
+mod image;
+mod rpm;
+mod sbom;
 pub(crate) mod target;
 
 use std::fs;
@@ -17,10 +23,18 @@ use anyhow::{Context, ensure};
 
 use crate::tools::{self, printed};
 use build::{Build, built};
-use target::{MOST_OF_PROGRAM, Target};
+use content::Programs;
+use target::{MOST_OF_PROGRAM, TARGETS, Target};
 
 /// Folder of what is built, below the root.
 const FOLDER: &str = "target/dist";
+
+/// What packages say about linerate, in a line and in a paragraph.
+const SUMMARY: &str = "measures networks and disks, and names the bottleneck with proof";
+const ABOUT: &str = "\
+linerate measures how fast hosts move data over networks and disks, what each
+byte and packet costs, what theory would allow, and what the bottleneck is.
+The agent is not started: see linerate-agent.service for its rights.";
 
 /// Options of `dist`.
 #[derive(clap::Parser)]
@@ -45,14 +59,23 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     let out = root.join(options.out);
     fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
     let (mut made, mut over) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
     for target in targets {
         let agent = program((root, &out), target, Build::Agent, &mut over)?;
-        if !options.agent {
-            let linerate = program((root, &out), target, Build::Program, &mut over)?;
-            made.push(deb::package(root, &out, target, &linerate, &agent)?);
-            made.push(linerate);
+        made.extend([sbom::written(root, &out, target, Build::Agent.package())?, agent.clone()]);
+        if options.agent {
+            continue;
         }
-        made.push(agent);
+        let linerate = program((root, &out), target, Build::Program, &mut over)?;
+        let programs = Programs { of_host: of_host(root)?, linerate, agent };
+        made.push(sbom::written(root, &out, target, Build::Program.package())?);
+        made.push(deb::package(root, &out, target, &programs)?);
+        made.push(rpm::package(root, &out, target, &programs)?);
+        made.push(programs.linerate.clone());
+        all.push((target, programs));
+    }
+    if !all.is_empty() {
+        made.push(image::package(root, &out, &all)?);
     }
     let names = made.iter().filter_map(|file| file.file_name());
     let sums = printed(Command::new("sha256sum").args(names).current_dir(&out))?;
@@ -83,6 +106,13 @@ fn program(
     let copy = out.join(format!("{}-{}", build.package(), target.triple));
     fs::copy(&file, &copy).with_context(|| format!("copy {}", file.display()))?;
     Ok(copy)
+}
+
+/// Returns a program that runs on this host.
+fn of_host(root: &Path) -> anyhow::Result<PathBuf> {
+    let own = TARGETS.iter().find(|one| one.triple.starts_with(std::env::consts::ARCH));
+    let own = own.context("there is no target for this host")?;
+    built(root, &root.join(FOLDER), own, Build::Program)
 }
 
 /// Returns whether a program with these `headers`, as readelf prints them, needs no loader.

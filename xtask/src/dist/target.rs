@@ -7,6 +7,10 @@ pub(crate) struct Target {
     pub(crate) triple: &'static str,
     /// Debian's name of the architecture.
     pub(crate) debian: &'static str,
+    /// RPM's name of it.
+    pub(crate) rpm: &'static str,
+    /// Debian's package of the C library that is linked.
+    pub(crate) library: &'static str,
     /// Prefix of the compiler and its tools.
     pub(crate) tools: &'static str,
     /// Features of the processor that the compiler may use.
@@ -23,6 +27,8 @@ pub(crate) const TARGETS: [Target; 3] = [
     Target {
         triple: "x86_64-unknown-linux-gnu",
         debian: "amd64",
+        rpm: "x86_64",
+        library: "libc6-dev",
         tools: "x86_64-linux-gnu",
         features: "+crt-static",
         most_of_agent: 8_000_000,
@@ -30,6 +36,8 @@ pub(crate) const TARGETS: [Target; 3] = [
     Target {
         triple: "aarch64-unknown-linux-gnu",
         debian: "arm64",
+        rpm: "aarch64",
+        library: "libc6-dev-arm64-cross",
         tools: "aarch64-linux-gnu",
         features: "+crt-static",
         most_of_agent: 8_000_000,
@@ -38,6 +46,8 @@ pub(crate) const TARGETS: [Target; 3] = [
     Target {
         triple: "armv7-unknown-linux-gnueabihf",
         debian: "armhf",
+        rpm: "armv7hl",
+        library: "libc6-dev-armhf-cross",
         tools: "arm-linux-gnueabihf",
         // Every ARMv7 has Thumb-2, whose instructions are shorter.
         features: "+crt-static,+thumb-mode",
