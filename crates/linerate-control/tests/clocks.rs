@@ -20,6 +20,12 @@ const AHEAD_S: i64 = 86_400;
 /// with a bucket for one frame, so half of all frames wait no longer.
 const SECOND_NS: f64 = 9e6;
 
+/// Address of an end of the link `network`, below 64, in the addresses for tests (RFC 2544): this
+/// end is in the host's own namespace, where another run of these tests may have one, too.
+fn address(network: u8, end: u8) -> String {
+    format!("198.19.{}.{}", std::process::id() % 256, network * 4 + end)
+}
+
 /// Namespace at the other end of a link with a shaper towards it.
 struct Space {
     namespace: Namespace,
@@ -27,16 +33,15 @@ struct Space {
 }
 
 impl Space {
-    /// Makes a namespace with addresses of 198.18.`network`.0/30; `None`, with a message, if that
-    /// is not possible.
+    /// Makes a namespace with addresses of its own; `None`, with a message, if that is not possible.
     fn build(test: &str, network: u8) -> Option<Self> {
         let namespace = Namespace::new(test, format!("lr-{}-clocks{network}", std::process::id()))?;
         let (name, device) = (&namespace.name, format!("lr{}-{network}", std::process::id()));
         for command in [
             format!("ip link add {device} type veth peer name lr1 netns {name}"),
-            format!("ip address add 198.18.{network}.1/30 dev {device}"),
+            format!("ip address add {}/30 dev {device}", address(network, 1)),
             format!("ip link set {device} up"),
-            format!("ip -n {name} address add 198.18.{network}.2/30 dev lr1"),
+            format!("ip -n {name} address add {}/30 dev lr1", address(network, 2)),
             format!("ip -n {name} link set lr1 up"),
             format!("tc qdisc add dev {device} root tbf rate 1mbit burst 1300 limit 100000"),
         ] {
@@ -84,7 +89,7 @@ fn measured(space: &Space, ahead_s: i64) -> (Campaign, Study) {
     let frames = || {
         let params = json!({ "frame_size": "1250 \
             B", "rate": "40 pps", "burst": 4, "mode": "udp", "allow_outside_lab": true });
-        let address = |host: u8| format!("198.18.{}.{host}", space.network);
+        let address = |host| address(space.network, host);
         let ends = (at("here", &address(1)), at("there", &address(2)));
         let mut trial = trial(0, vec![job("frames", ends.0, ends.1, params)]);
         trial.phases.measure = Nanos::from_secs(1);
