@@ -33,7 +33,7 @@ struct Space {
 }
 
 impl Space {
-    /// Makes a namespace with addresses of its own; `None`, with a message, if that is not possible.
+    /// Makes a namespace with addresses of its own; `None`, with a message, if that is impossible.
     fn build(test: &str, network: u8) -> Option<Self> {
         let namespace = Namespace::new(test, format!("lr-{}-clocks{network}", std::process::id()))?;
         let (name, device) = (&namespace.name, format!("lr{}-{network}", std::process::id()));

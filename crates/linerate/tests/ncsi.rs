@@ -14,8 +14,10 @@ struct Standing {
 }
 
 impl Standing {
-    /// Builds the lab in `text`, under a name no other test uses.
-    fn up(name: &str, controller: &str) -> Self {
+    /// Builds a lab with `controller`, under a name that no other test uses, nor this one in
+    /// another run of the tests. A name has eight characters at most.
+    fn up(letter: &str, controller: &str) -> Self {
+        let name = format!("{letter}{:x}", std::process::id());
         let text = include_str!("../../../labs/ncsi.toml")
             .replace("name = \"ncsi\"", &format!("name = \"{name}\""))
             .replace("cpu = \"50 %\"\n", "")
@@ -38,7 +40,7 @@ impl Standing {
             .take_while(|line| !line.contains("Ctrl-C"))
             .collect();
         assert!(told.iter().any(|line| line.starts_with("bmc")), "{told:?}");
-        Self { child, _output: output, name: name.to_owned() }
+        Self { child, _output: output, name }
     }
 
     /// Returns `linerate ncsi` at the BMC. The process that is started is the one that asks.
@@ -96,7 +98,7 @@ fn every_verb_is_answered_by_a_controller_that_follows_the_standard() {
     if !common::privileged("every_verb_is_answered_by_a_controller_that_follows_the_standard") {
         return;
     }
-    let lab = Standing::up("ncsiv", "");
+    let lab = Standing::up("v", "");
     let ask = |verb: &str, parts: &[&str]| lab.says(&[verb, "-i", SIDEBAND], parts);
     ask(
         "discover",
@@ -137,7 +139,7 @@ fn events_of_a_controller_are_shown_as_they_happen_while_watch_has_enabled_them(
     ) {
         return;
     }
-    let lab = Standing::up("ncsie", "");
+    let lab = Standing::up("e", "");
     let enabled = || {
         let told = lab.ncsi(&["parameters", "-i", SIDEBAND, "--json"]).stdout;
         let value: serde_json::Value = serde_json::from_slice(&told).expect("one document");
@@ -179,7 +181,7 @@ fn ncsi_uses_raw_frames_without_a_stack_and_gives_the_reason() {
     if !common::privileged("ncsi_uses_raw_frames_without_a_stack_and_gives_the_reason") {
         return;
     }
-    let lab = Standing::up("ncsit", "");
+    let lab = Standing::up("t", "");
     let why = "asked in raw frames, because this kernel offers no NC-SI stack here (no generic \
         netlink family NCSI)";
     for verb in ["discover", "version", "capabilities", "parameters", "link", "stats"] {
@@ -210,20 +212,20 @@ fn a_misbehaving_controller_is_reported_without_a_hang() {
     if !common::privileged("a_misbehaving_controller_is_reported_without_a_hang") {
         return;
     }
-    let lab = Standing::up("ncsis", "faults = { silent = true }");
+    let lab = Standing::up("s", "faults = { silent = true }");
     lab.refuses(&["version", "-i", SIDEBAND], 4, "no answer after 3 tries");
     lab.refuses(&["discover", "-i", SIDEBAND], 4, "no controller answered");
     drop(lab);
-    let lab = Standing::up("ncsiw", "faults = { checksum = \"wrong\" }");
+    let lab = Standing::up("w", "faults = { checksum = \"wrong\" }");
     lab.refuses(&["version", "-i", SIDEBAND], 4, "wrong checksum");
     drop(lab);
     let lab = Standing::up(
-        "ncsil",
+        "l",
         "faults = { lose_reply_one_in = 2, legacy_statistics = true }\nreported_buffer = \"7 B\"",
     );
     lab.says(&["capabilities", "-i", SIDEBAND], &["too small for a frame"]);
     lab.says(&["stats", "-i", SIDEBAND], &["rx packets dropped", "answered at try 2"]);
     drop(lab);
-    let lab = Standing::up("ncsio", "faults = { all_ones = true }");
+    let lab = Standing::up("o", "faults = { all_ones = true }");
     lab.says(&["stats", "-i", SIDEBAND], &["n/a"]);
 }
