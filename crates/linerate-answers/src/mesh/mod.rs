@@ -382,7 +382,7 @@ fn rounded(measure: Measure, value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::Nanos;
+    use linerate_model::{Nanos, Ratio};
 
     use super::*;
 
@@ -390,7 +390,13 @@ mod tests {
     fn the_plan_of_a_small_mesh_says_that_nobody_is_suspected_and_who_is_left_out() {
         let hosts: Vec<String> = ["a", "b"].map(str::to_owned).into();
         let fleet = Fleet::of(hosts, &[], &[]).expect("no groups");
-        let load = MeshLoad { measured: Nanos::from_secs(1), omitted: Nanos(0), again: 6, seed: 1 };
+        let load = MeshLoad {
+            measured: Nanos::from_secs(1),
+            omitted: Nanos(0),
+            again: 6,
+            seed: 1,
+            budget: Ratio(1.0),
+        };
         let absent = [Absent { host: "c".into(), why: "no answer".into() }];
         let text = agenda(&fleet, &load, &absent, &Earlier::none(&fleet));
         let lines: Vec<&str> = text.lines().collect();

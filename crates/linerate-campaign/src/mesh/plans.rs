@@ -2,8 +2,8 @@
 
 use linerate_analysis::mesh::Pairing;
 use linerate_load::workloads::HOST_DEFAULT;
-use linerate_model::Nanos;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
+use linerate_model::{Nanos, Ratio};
 
 use super::Fleet;
 
@@ -23,6 +23,9 @@ pub struct MeshLoad {
     pub again: u32,
     /// Seed of the random order.
     pub seed: u64,
+    /// Share of the time in which a host may send or receive, above 0 to 1: a pause after each run
+    /// keeps it.
+    pub budget: Ratio,
 }
 
 impl MeshLoad {
@@ -63,7 +66,7 @@ impl MeshLoad {
             duration: self.measured,
             warmup: self.omitted,
             drain: Some(DRAIN),
-            rest: Some(Nanos(0)),
+            rest: Some(self.rest()),
             jobs: jobs.collect(),
             ..DraftSweep::default()
         }
@@ -74,7 +77,13 @@ impl MeshLoad {
     pub fn expected(&self, n_rounds: usize) -> Nanos {
         /// Opening of connections, lead of the barrier and comparison of clocks.
         const OVERHEAD: Nanos = Nanos::from_millis(300);
-        let run = self.measured + self.omitted + DRAIN + OVERHEAD;
+        let run = self.measured + self.omitted + DRAIN + OVERHEAD + self.rest();
         Nanos(run.0 * 2 * n_rounds as u64)
+    }
+
+    /// Returns the pause after a run in which hosts send or receive all the time.
+    fn rest(&self) -> Nanos {
+        let busy = (self.omitted + self.measured).as_secs_f64();
+        Nanos::from_secs_f64(busy / self.budget.0 - busy)
     }
 }

@@ -7,7 +7,7 @@ use linerate_analysis::mesh::{Culprit, rounds};
 use linerate_control::ControlError;
 use linerate_model::plan::{Draft, expand, read};
 use linerate_model::{
-    Campaign, Endpoint, HostAddress, Side, Testbed, TrialOutcome, TrialRecord, TrialSpec,
+    Campaign, Endpoint, HostAddress, Ratio, Side, Testbed, TrialOutcome, TrialRecord, TrialSpec,
 };
 use serde_json::json;
 
@@ -15,8 +15,13 @@ use super::*;
 use crate::simulated::{SimulatedLoad, SimulatedPath};
 use crate::stages::BeforeTrial;
 
-const LOAD: MeshLoad =
-    MeshLoad { measured: Nanos::from_secs(1), omitted: Nanos::from_millis(200), again: 6, seed: 1 };
+const LOAD: MeshLoad = MeshLoad {
+    measured: Nanos::from_secs(1),
+    omitted: Nanos::from_millis(200),
+    again: 6,
+    seed: 1,
+    budget: Ratio(1.0),
+};
 
 /// Fleet of eight hosts whose pairs have these rates.
 struct FleetBench {
@@ -299,6 +304,19 @@ fn a_pair_whose_directions_were_measured_by_two_stages_is_measured() {
         earlier.figures[0].1.set(to, from, 100e6);
     }
     assert_eq!(figures::add(&study, &fleet(), &mut earlier).len(), 8, "four pairs in either order");
+}
+
+#[test]
+fn a_budget_is_kept_by_pauses() {
+    let rest = |load: MeshLoad| {
+        let draft = load.rounds(&fleet(), &rounds(8));
+        draft.sweeps[0].rest.expect("it is set").as_secs_f64()
+    };
+    assert!(rest(LOAD).abs() < 1e-9);
+    let one_percent = MeshLoad { budget: Ratio(0.01), ..LOAD };
+    assert!((rest(one_percent) - 118.8).abs() < 1e-6, "1.2 s of 120 s");
+    let [all, part] = [LOAD, one_percent].map(|load| load.expected(7).as_secs_f64());
+    assert!((part - all - 14.0 * 118.8).abs() < 1e-3, "{all} s, {part} s");
 }
 
 #[test]

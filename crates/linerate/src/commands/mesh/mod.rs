@@ -13,7 +13,7 @@ use linerate_campaign::fleet::{self, Absent, FleetHost};
 use linerate_campaign::mesh::{Earlier, Fleet, MeshLoad, survey};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::{self, Ground, Place};
-use linerate_model::Nanos;
+use linerate_model::{Nanos, QuantityError, Ratio};
 
 use crate::args::{Formats, Global, seconds};
 use crate::commands::measure::{Person, WaitArgs};
@@ -67,6 +67,10 @@ pub(crate) struct MeshArgs {
     /// Warm-up before it, in seconds or with a unit
     #[arg(long, default_value = "0.2", value_parser = seconds)]
     omit: f64,
+    /// Largest share of the time in which a host sends or receives; pauses between the rounds keep
+    /// it
+    #[arg(long, default_value = "100 %", value_name = "RATIO", value_parser = budget)]
+    budget: Ratio,
     /// Runs of each pair of a suspect in the second look, beside as many of others; 0 for no second
     /// look
     #[arg(long, default_value_t = 6)]
@@ -106,6 +110,14 @@ const HOST_LINES: &str = "hosts.jsonl";
 
 /// Longest absence of a host, beyond the time in which its silence is noticed.
 const AWAY: Duration = Duration::from_secs(3);
+
+/// Reads a share of the time.
+fn budget(text: &str) -> Result<Ratio, String> {
+    let share: Ratio = text.parse().map_err(|error: QuantityError| error.to_string())?;
+    // Less makes a pause of many hours.
+    let is_share = (0.0001..=1.0).contains(&share.0);
+    is_share.then_some(share).ok_or_else(|| "expected 0.01 % to 100 %".to_owned())
+}
 
 /// Measures the mesh and prints who differs.
 pub(crate) fn run(args: &MeshArgs, global: Global) -> Outcome {
@@ -165,6 +177,7 @@ fn look(
         omitted: Nanos::from_secs_f64(args.omit),
         again: args.again,
         seed: args.seed,
+        budget: args.budget,
     };
     let earlier = if args.resume { Earlier::read(&args.out, fleet)? } else { Earlier::none(fleet) };
     if !global.quiet {
