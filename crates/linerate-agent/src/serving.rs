@@ -142,7 +142,9 @@ pub fn serve(question: &AgentQuestion, report: fn(&str)) -> Result<()> {
                 .to_owned()
         }
     };
-    if changes {
+    // The kernel ends the first process of a container by no signal that it does not handle
+    // (pid_namespaces(7)).
+    if changes || std::process::id() == 1 {
         put_back_on_interrupt(&agent, report)?;
     }
     if !is_quiet {

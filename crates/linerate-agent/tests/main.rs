@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use linerate_control::{Timeouts, ask};
 use linerate_model::HostAddress;
@@ -41,6 +42,36 @@ fn it_serves_on_its_streams_and_on_loopback_as_the_full_program_does() {
     let line = line.expect("it says where it listens").unwrap();
     let address = line["listening on ".len()..].split(',').next().unwrap().to_owned();
     assert_eq!(release_at(&HostAddress::Tcp(address)).as_deref(), Some(own.trim()));
+}
+
+#[test]
+fn the_first_process_of_a_container_ends_when_it_is_asked_to() {
+    let keys = tempfile::tempdir().unwrap();
+    let mut container = Command::new("unshare");
+    container.args(["--pid", "--fork", "--kill-child", PROGRAM, "agent", "--keys"]);
+    container.arg(keys.path()).args(["--listen", "127.77.0.42:0"]);
+    let Ok(container) = container.stderr(Stdio::piped()).spawn() else {
+        return println!("skipped: the first process of a container: there is no unshare");
+    };
+    let mut container = Ending(container);
+    let mut lines = BufReader::new(container.0.stderr.take().unwrap()).lines();
+    if !lines.any(|line| line.unwrap().starts_with("listening on ")) {
+        return println!("skipped: the first process of a container: needs root");
+    }
+    let id = container.0.id();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    let first = children.split_whitespace().next().expect("the agent");
+    let signal = |signal| Command::new("kill").args([signal, first]).status().unwrap();
+    assert!(signal("-TERM").success());
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut ended = None;
+    while ended.is_none() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+        ended = container.0.try_wait().unwrap();
+    }
+    // One that goes on must not outlive the test: its parent's end does not reach it.
+    signal("-KILL");
+    assert_eq!(ended.and_then(|status| status.code()), Some(130), "as after Ctrl-C");
 }
 
 #[test]
