@@ -363,13 +363,18 @@ fn clock_json(error: linerate_stamp::wire::ErrorEstimate) -> Value {
     json!({ "synchronized": error.is_synchronized, "error_s": error.seconds() })
 }
 
-/// Returns the line of a reflector that listens at `at`, with the command of a sender.
+/// Returns the line of a reflector that listens at `at`, of authenticated packets if it has a key,
+/// with the command of a sender.
 #[must_use]
-pub fn listening(at: SocketAddr) -> String {
+pub fn listening(at: SocketAddr, has_key: bool) -> String {
     let port = if at.port() == PORT { String::new() } else { format!(":{}", at.port()) };
+    let (packets, key) = match has_key {
+        true => ("authenticated STAMP", " --auth-key FILE"),
+        false => ("STAMP and TWAMP Light", ""),
+    };
     format!(
-        "reflecting STAMP and TWAMP Light packets at {at}; for example: linerate to \
-            stamp://THIS-HOST{port}"
+        "reflecting {packets} packets at {at}; for example: linerate to \
+            stamp://THIS-HOST{port}{key}"
     )
 }
 

@@ -12,6 +12,7 @@ use linerate_iperf3::serve::{ServeOptions, Served, serve};
 use linerate_iperf3::session::Limits;
 use linerate_load::Network;
 use linerate_model::BitRate;
+use linerate_stamp::auth::Key;
 use linerate_stamp::reflect::{ReflectEvent, reflect};
 use linerate_sys::signal;
 
@@ -83,11 +84,16 @@ impl ServerQuestion {
         served.map_err(Failure::missing)
     }
 
-    /// Reflects the packets of senders of STAMP. Each event goes to `on_event`.
+    /// Reflects the packets of senders of STAMP, with a key only those that have its digest. Each
+    /// event goes to `on_event`.
     ///
     /// # Errors
     /// If the address cannot be listened on.
-    pub fn reflect(&self, mut on_event: impl FnMut(&ReflectEvent)) -> Result<()> {
+    pub fn reflect(
+        &self,
+        key: Option<&Key>,
+        mut on_event: impl FnMut(&ReflectEvent),
+    ) -> Result<()> {
         let every = Ipv4Addr::UNSPECIFIED.into();
         let address = SocketAddr::new(self.address.unwrap_or(every), self.port);
         signal::note_interrupts().map_err(Failure::missing)?;
@@ -98,7 +104,8 @@ impl ServerQuestion {
             is_done.set(self.is_one_off && matches!(event, ReflectEvent::Ended(_)));
             on_event(&event);
         };
-        reflect(address, &|sender| self.permits(sender), on_event, &is_stopped).map_err(|error| {
+        let permits = |sender| self.permits(sender);
+        reflect(address, key, &permits, on_event, &is_stopped).map_err(|error| {
             let mut message = error.to_string();
             if error.cause.kind() == ErrorKind::PermissionDenied {
                 message += ". Ports below 1024 need root: choose another one with -p";

@@ -1,10 +1,12 @@
 //! The other end of `linerate to stamp://HOST[:PORT]`: a reflector of STAMP.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use linerate_load::workloads::Rate;
 use linerate_model::{BitRate, Bytes, Nanos, PacketRate, Params};
+use linerate_stamp::auth::{Key, LEAST_KEY_BYTES, SEAL_BYTES};
 use linerate_stamp::send::SendOptions;
 use linerate_stamp::wire::{COUNTED_BYTES, MOST_BYTES, PORT};
 use linerate_sys::clock;
@@ -42,6 +44,8 @@ pub struct StampAsked<'a> {
     pub duration: Nanos,
     /// Longest wait for replies behind the last packet.
     pub patience: Option<Nanos>,
+    /// Packets have authentication.
+    pub is_sealed: bool,
 }
 
 /// Returns the host and port of `stamp://HOST[:PORT]`; `None` for another host.
@@ -50,13 +54,30 @@ pub fn reflector(host: &str) -> Option<&str> {
     host.strip_prefix(SCHEME).map(|rest| rest.trim_end_matches('/'))
 }
 
+/// Reads the key in `file`, which both ends know.
+///
+/// # Errors
+/// If it cannot be read, or has no key.
+pub fn key(file: &Path) -> Result<Key> {
+    let wrong = |why: String| Failure::wrong(format!("--auth-key {}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    Key::of_text(&text).ok_or_else(|| {
+        let digits = 2 * LEAST_KEY_BYTES;
+        wrong(format!(
+            "expected at least {digits} hexadecimal digits; make a key with \
+                `openssl rand -hex 32 > FILE`"
+        ))
+    })
+}
+
 /// Returns the session.
 ///
 /// # Errors
 /// If the host has no address, or a test packet cannot have what an option asks for.
 pub fn session(asked: &StampAsked<'_>) -> Result<SendOptions> {
     let to = address(asked.host, (asked.port, PORT), asked.family)?;
-    let (bytes, dscp) = packet(asked.params)?;
+    let least = COUNTED_BYTES + if asked.is_sealed { SEAL_BYTES } else { 0 };
+    let (bytes, dscp) = packet(asked.params, least)?;
     let per_second = match asked.rate {
         None => USUAL_RATE,
         Some(Rate::Packets(PacketRate(rate))) => rate,
@@ -90,15 +111,24 @@ pub fn session(asked: &StampAsked<'_>) -> Result<SendOptions> {
 ///
 /// # Errors
 /// If it was interrupted, or nothing came back.
-pub fn complete(host: &str, to: SocketAddr, is_cut: bool, n_replied: u32) -> Result<()> {
+pub fn complete(
+    host: &str,
+    (to, has_key): (SocketAddr, bool),
+    is_cut: bool,
+    n_replied: u32,
+) -> Result<()> {
     if is_cut {
         let message = format!("to {SCHEME}{host}: interrupted; the lines are complete");
         return Err(Failure::new(Exit::Interrupted, message));
     }
     if n_replied == 0 {
+        let (key, option) = match has_key {
+            true => (" Has it the same key?", " --auth-key FILE"),
+            false => ("", ""),
+        };
         return Err(Failure::missing(format!(
             "to {SCHEME}{host}: no reply. Does a reflector listen at {to}, and does a firewall let \
-                UDP through? Start one with `linerate serve stamp`"
+                UDP through?{key} Start one with `linerate serve stamp{option}`"
         )));
     }
     Ok(())
@@ -110,9 +140,9 @@ fn identifier(now_ns: u64) -> u16 {
     ((now_ns >> 22) as u16).max(1)
 }
 
-/// Returns the length of each packet and its code point.
-fn packet(params: &Params) -> Result<(usize, Option<u8>)> {
-    let (mut bytes, mut dscp) = (COUNTED_BYTES, None);
+/// Returns the length of each packet, `least` at the least, and its code point.
+fn packet(params: &Params, least: usize) -> Result<(usize, Option<u8>)> {
+    let (mut bytes, mut dscp) = (least, None);
     for (name, value) in &params.0 {
         let wrong =
             || Failure::wrong(format!("to {SCHEME}: a test packet has no `{name}` of {value}"));
@@ -124,9 +154,9 @@ fn packet(params: &Params) -> Result<(usize, Option<u8>)> {
                 let size: Bytes =
                     value.as_str().unwrap_or_default().parse().map_err(|_| wrong())?;
                 bytes = usize::try_from(size.0).unwrap_or(usize::MAX);
-                if !(COUNTED_BYTES..=MOST_BYTES).contains(&bytes) {
+                if !(least..=MOST_BYTES).contains(&bytes) {
                     return Err(Failure::wrong(format!(
-                        "to {SCHEME} -l {size}: a test packet has {COUNTED_BYTES} to {MOST_BYTES} B"
+                        "to {SCHEME} -l {size}: a test packet has {least} to {MOST_BYTES} B"
                     )));
                 }
             }
@@ -148,7 +178,7 @@ mod tests {
     fn a_session_that_was_cut_or_has_no_reply_is_a_failure() {
         let to = SocketAddr::from(([192, 0, 2, 7], PORT));
         let exit = |is_cut, n_replied| {
-            complete("a", to, is_cut, n_replied).map_err(|failure| failure.exit())
+            complete("a", (to, true), is_cut, n_replied).map_err(|failure| failure.exit())
         };
         assert_eq!(exit(false, 1), Ok(()));
         assert_eq!(exit(true, 1), Err(Exit::Interrupted));
@@ -165,6 +195,7 @@ mod tests {
             rate,
             duration: Nanos::from_secs(10),
             patience: None,
+            is_sealed: false,
         }
     }
 

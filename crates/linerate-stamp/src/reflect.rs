@@ -10,6 +10,7 @@ use linerate_sys::udp::{
     ReceiveBatch, Wait, report_class, report_hops, set_receive_timeout, stamp_arrivals,
 };
 
+use crate::auth::Key;
 use crate::reflector::{Arrival, Reflected, Reflector};
 use crate::send::{clock_error, is_wait};
 use crate::wire::MOST_BYTES;
@@ -31,12 +32,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const ERROR_EVERY_NS: u64 = 10_000_000_000;
 
 /// Answers packets at `address` until `is_stopped` returns true. Packets of hosts that
-/// `is_permitted` refuses are dropped.
+/// `is_permitted` refuses are dropped; with a key, so are those without its digest.
 ///
 /// # Errors
 /// If the address cannot be bound, or the socket fails.
 pub fn reflect(
     address: SocketAddr,
+    key: Option<&Key>,
     is_permitted: &dyn Fn(IpAddr) -> bool,
     on_event: &mut dyn FnMut(ReflectEvent),
     is_stopped: &dyn Fn() -> bool,
@@ -75,7 +77,18 @@ pub fn reflect(
         }
         let arrival =
             Arrival { arrived_ns: message.stamp_ns.unwrap_or_else(realtime), hops: message.hops };
-        let reply = reflector.answer(sender, message.visible, arrival, clock, realtime());
+        let opened = key.map(|key| (key, key.open_test(message.visible)));
+        let plain = match &opened {
+            None => message.visible,
+            Some((_, Some(opened))) => &opened.plain,
+            // No test packet.
+            Some((_, None)) => &[],
+        };
+        let reply = reflector.answer(sender, plain, arrival, clock, realtime());
+        let reply = reply.map(|reply| match &opened {
+            Some((key, Some(opened))) => key.seal_reply(&reply, opened),
+            _ => reply,
+        });
         if let Some(reply) = reply {
             // A round trip is of one class in both directions.
             if message.dscp != code_point {

@@ -10,6 +10,7 @@ use linerate_sys::readiness::{Interest, Readiness};
 use linerate_sys::socket::set_dscp;
 use linerate_sys::udp::{ReceiveBatch, Wait, stamp_arrivals};
 
+use crate::auth::{Key, SEAL_BYTES};
 use crate::session::Session;
 use crate::wire::{BASE_BYTES, COUNTED_BYTES, ErrorEstimate, TestPacket};
 
@@ -103,13 +104,14 @@ fn wall() -> i128 {
     i128::from(realtime()) - i128::from(monotonic())
 }
 
-/// Runs a session. `on_reply` sees it after each batch of replies, and a session ends early once
-/// `is_stopped` returns true.
+/// Runs a session, with authentication if there is a key. `on_progress` sees it before each packet,
+/// and a session ends early once `is_stopped` returns true.
 ///
 /// # Errors
 /// If the socket cannot be opened, or nothing listens at the reflector's port.
 pub fn send(
     options: &SendOptions,
+    key: Option<&Key>,
     on_progress: &mut dyn FnMut(&Session),
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<Outcome, SendError> {
@@ -121,11 +123,12 @@ pub fn send(
     let (error, wall_before, begun) = (clock_error(), wall(), monotonic());
     let gap = options.gap.as_nanos().try_into().unwrap_or(u64::MAX).max(1);
     let mut run = Run {
-        replies: ReceiveBatch::new(BATCH, options.bytes.max(COUNTED_BYTES)),
+        replies: ReceiveBatch::new(BATCH, options.bytes.max(COUNTED_BYTES + SEAL_BYTES)),
         session: Session::default(),
         socket,
         readiness,
         options,
+        key,
     };
     let (mut n_late, mut bytes) = (0, BASE_BYTES);
     let mut next = begun;
@@ -152,6 +155,7 @@ struct Run<'a> {
     socket: UdpSocket,
     readiness: Readiness,
     options: &'a SendOptions,
+    key: Option<&'a Key>,
     session: Session,
     replies: ReceiveBatch,
 }
@@ -169,7 +173,12 @@ impl Run<'_> {
         };
         // As late as possible.
         test.sent_ns = realtime();
-        let packet = test.to_bytes(self.options.bytes);
+        let packet = match self.key {
+            None => test.to_bytes(self.options.bytes),
+            Some(key) => {
+                key.seal_test(&test.to_bytes(self.options.bytes.saturating_sub(SEAL_BYTES)))
+            }
+        };
         self.session.sent(test.sent_ns);
         match self.socket.send(&packet) {
             Ok(_) => Ok(packet.len()),
@@ -203,7 +212,14 @@ impl Run<'_> {
                     let now = realtime();
                     for reply in (0..n).map(|at| self.replies.message(at)) {
                         let received_ns = reply.stamp_ns.unwrap_or(now);
-                        self.session.take(reply.visible, self.options.session, received_ns);
+                        let opened = self.key.map(|key| key.open_reply(reply.visible));
+                        let packet = match &opened {
+                            None => reply.visible,
+                            Some(Some(plain)) => plain,
+                            // No reply of this session.
+                            Some(None) => &[],
+                        };
+                        self.session.take(packet, self.options.session, received_ns);
                     }
                     continue;
                 }

@@ -55,7 +55,7 @@ pub(crate) enum Command {
     /// Run a plan: a file, or a preset (see `linerate list plans`)
     Run(RunArgs),
     /// Measure the path to a host now, with the option letters of iperf3
-    To(ToArgs),
+    To(Box<ToArgs>),
     /// Serve files to other programs (curl, wget, lftp, browsers) and measure their goodput
     Serve(ServeArgs),
     /// Check a plan and print its trials and their duration

@@ -54,6 +54,9 @@ pub(crate) struct ServeArgs {
     /// 192.0.2.0/24 [default: all]
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     allow: Vec<Network>,
+    /// stamp: answer only packets with the digest of the key in this file, in hexadecimal digits
+    #[arg(long, value_name = "FILE")]
+    auth_key: Option<PathBuf>,
     /// iperf3: most tests at once of one host [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     per_client: Option<u16>,

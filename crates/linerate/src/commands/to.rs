@@ -88,6 +88,9 @@ pub(crate) struct ToArgs {
     #[arg(long = "connect-timeout", value_name = "MS", value_parser = read_by(
         letters::milliseconds, "milliseconds, or a time such as \"2 s\", of at most an hour"))]
     patience: Option<Nanos>,
+    /// stamp: authenticate packets by the key in this file, in hexadecimal digits
+    #[arg(long, value_name = "FILE")]
+    auth_key: Option<PathBuf>,
     /// CPU of this end's workers, and of the other end's
     #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_parser = read_by(
         letters::cpus, "the CPU of this end, or CPU,CPU of both ends"))]

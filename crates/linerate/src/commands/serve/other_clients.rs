@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use linerate_answers::{foreign as iperf3_answers, stamp as stamp_answers};
-use linerate_campaign::drafts;
 use linerate_campaign::other_clients::ServerQuestion;
+use linerate_campaign::{drafts, stamp};
 use linerate_iperf3::serve::Served;
 use linerate_stamp::reflect::ReflectEvent;
 use serde_json::Value;
@@ -20,7 +20,15 @@ pub(super) fn refuse_options(args: &ServeArgs) -> Result<(), Failure> {
     let protocol = args.protocol.name();
     let why = |option: &str| format!("serve {protocol}: {option} is an option of iperf3");
     refuse_given(&given, why)?;
-    refuse_given(&limits(args), why)
+    refuse_given(&limits(args), why)?;
+    refuse_key(args)
+}
+
+/// Refuses the key of a reflector.
+fn refuse_key(args: &ServeArgs) -> Result<(), Failure> {
+    let protocol = args.protocol.name();
+    let why = |option: &str| format!("serve {protocol}: {option} is an option of stamp");
+    refuse_given(&[("--auth-key", args.auth_key.is_some())], why)
 }
 
 /// Options that only a server for iperf3 clients has.
@@ -62,6 +70,7 @@ fn question(args: &ServeArgs, usual: u16) -> Result<ServerQuestion, Failure> {
 
 /// Serves iperf3 clients with a line for each test.
 pub(super) fn serve_iperf3(args: &ServeArgs, global: Global) -> Outcome {
+    refuse_key(args)?;
     let question = question(args, linerate_iperf3::wire::PORT)?;
     question.serve_iperf3(move |event| match (event, global.json) {
         (Served::Ended(record), true) => println!("{}", iperf3_answers::test_json(record)),
@@ -80,13 +89,14 @@ pub(super) fn serve_iperf3(args: &ServeArgs, global: Global) -> Outcome {
 pub(super) fn reflect(args: &ServeArgs, global: Global) -> Outcome {
     let why = |option: &str| format!("serve stamp: {option} is an option of iperf3");
     refuse_given(&limits(args), why)?;
-    question(args, linerate_stamp::wire::PORT)?.reflect(|event| match event {
+    let key = args.auth_key.as_deref().map(stamp::key).transpose()?;
+    question(args, linerate_stamp::wire::PORT)?.reflect(key.as_ref(), |event| match event {
         ReflectEvent::Ended(session) if global.json => {
             println!("{}", stamp_answers::reflected_json(session));
         }
         ReflectEvent::Ended(session) => println!("{}", stamp_answers::reflected(session)),
         ReflectEvent::Listening(at) if !global.json && !global.quiet => {
-            println!("{}", stamp_answers::listening(*at));
+            println!("{}", stamp_answers::listening(*at, key.is_some()));
         }
         ReflectEvent::Listening(_) => {}
     })?;

@@ -27,6 +27,10 @@ pub(super) fn run(
     draft: &Draft,
     global: Global,
 ) -> Option<Outcome> {
+    if args.auth_key.is_some() && reflector(&args.host).is_none() {
+        let message = "to: --auth-key is an option of stamp://HOST";
+        return Some(Err(Failure::wrong(message)));
+    }
     let of_iperf3 = iperf3_server(&args.host);
     let outcome = of_iperf3.map(|server| to_server(args, server, (question, draft), global));
     outcome.or_else(|| {
@@ -103,6 +107,7 @@ fn to_reflector(
     refuse_given(&not_of_stamp, why)?;
     args.has_only_options_without_agent("stamp")?;
     let is_rate_given = drafts::given_value(&question.given, "bitrate").is_some();
+    let key = args.auth_key.as_deref().map(stamp::key).transpose()?;
     let options = stamp::session(&StampAsked {
         host,
         port: args.port,
@@ -112,6 +117,7 @@ fn to_reflector(
         rate: drafts::rate(draft).filter(|_| is_rate_given),
         duration: question.planned()?,
         patience: args.patience,
+        is_sealed: key.is_some(),
     })?;
     signal::note_interrupts().map_err(Failure::missing)?;
     let shows = !global.quiet && !global.json;
@@ -125,6 +131,7 @@ fn to_reflector(
     let mut lines = StampLines::new(&options, question);
     let sent = send(
         &options,
+        key.as_ref(),
         &mut |session| print(lines.advance(session, false), shows),
         &signal::interrupted,
     );
@@ -135,7 +142,8 @@ fn to_reflector(
     } else {
         print!("\n{}", stamp_answers::result(&outcome));
     }
-    stamp::complete(host, options.to, outcome.is_cut, outcome.session.n_replied())?;
+    let to = (options.to, key.is_some());
+    stamp::complete(host, to, outcome.is_cut, outcome.session.n_replied())?;
     Ok(Exit::Done)
 }
 
