@@ -25,18 +25,28 @@ fn tcp(params: &Value, address: &str) -> Ends {
     open("tcp_stream", address, params, |offer| offer)
 }
 
-/// Loads both ends until every flow has moved payload.
+/// Loads both ends until every flow has moved payload, in both directions if it has two.
 fn run(params: &Value, address: &str) -> (EngineReport, EngineReport) {
-    run_both(|| tcp(params, address))
+    let is_both = params["direction"] == "both";
+    run_while(|| tcp(params, address), |end| is_both && sum(end, PayloadSent) == 0)
 }
 
 /// Does the same for ends that `open` opens, one pair at a time: spinning workers of several tests
 /// would starve each other.
 fn run_both(open: impl FnMut() -> Ends) -> (EngineReport, EngineReport) {
+    run_while(open, |_| false)
+}
+
+/// Does the same while `lacks` holds for one of the ends.
+fn run_while(
+    open: impl FnMut() -> Ends,
+    lacks: impl Fn(&EngineReport) -> bool,
+) -> (EngineReport, EngineReport) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let [active, passive] =
-        run_until(open, |[active, passive]| all_flows_moved(&[active, passive]));
+    let [active, passive] = run_until(open, |[active, passive]| {
+        all_flows_moved(&[active, passive]) && ![active, passive].into_iter().any(&lacks)
+    });
     (active, passive)
 }
 
