@@ -110,8 +110,9 @@ fn platform(target: &Target) -> Value {
 fn config(target: &Target, content: &str) -> Value {
     let mut config = platform(target);
     config["config"] = json!({
-        // `exec linerate agent --stdio` finds the program by name.
-        "Env": ["PATH=/usr/bin", "HOME=/"],
+        // `exec linerate agent --stdio` finds the program by name. Only /tmp is written to, so that
+        // the rest may be read-only.
+        "Env": ["PATH=/usr/bin", "HOME=/tmp", "LINERATE_KEYS=/tmp/keys"],
         "Entrypoint": ["linerate"],
         "Cmd": ["help"],
         "Labels": {
