@@ -121,7 +121,7 @@ pub(crate) static FOR_DIST: &[Tool] = &[
     tool("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf", "links for a BMC"),
     tool("/usr/arm-linux-gnueabihf/lib/libc.a", "libc6-dev-armhf-cross", "is linked there"),
     tool("dpkg-deb", "dpkg", "packs for Debian"),
-    tool("git", "git", "tells the time of the commit"),
+    tool("git", "git", "prints the time of the commit"),
     tool("ld.lld", "lld", "links for other processors"),
     tool("readelf", "binutils", "shows what a program needs"),
     tool("rpmbuild", "rpm", "packs for Fedora, SUSE and their like"),
