@@ -62,8 +62,12 @@ fn an_injected_limit_is_proven_and_its_ledger_gives_the_same_verdict() {
     if let Some(last) = looks.iter().find(|look| folder.join(look).exists()) {
         let again = run(folder, &["diagnose", last, "--json"]).json();
         assert_eq!(verdict_of(&again["findings"], "link_ceiling"), then, "{again}");
-        let found = &again["findings"][0];
-        assert!(found["placebo"].is_string() && found["counterfactual"].is_string(), "{found}");
+        // On a busy machine another rule may lead.
+        let mut findings = again["findings"].as_array().expect("a list").iter();
+        let own = findings.find(|found| found["rule"] == "link_ceiling");
+        let has_both =
+            |found: &Value| [&found["placebo"], &found["counterfactual"]].map(Value::is_string);
+        assert!(own.is_none_or(|found| has_both(found) == [true; 2]), "{again}");
     }
     let before = run(folder, &["diagnose", "diagnose/baseline.ledger", "--json"]).ran().json();
     assert_ne!(before["findings"][0]["verdict"], "proven", "{before}");
