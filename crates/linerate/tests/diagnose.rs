@@ -63,11 +63,13 @@ fn an_injected_limit_is_proven_and_its_ledger_gives_the_same_verdict() {
         let again = run(folder, &["diagnose", last, "--json"]).json();
         assert_eq!(verdict_of(&again["findings"], "link_ceiling"), then, "{again}");
         // On a busy machine another rule may lead.
-        let mut findings = again["findings"].as_array().expect("a list").iter();
-        let own = findings.find(|found| found["rule"] == "link_ceiling");
-        let has_both =
-            |found: &Value| [&found["placebo"], &found["counterfactual"]].map(Value::is_string);
-        assert!(own.is_none_or(|found| has_both(found) == [true; 2]), "{again}");
+        let findings = again["findings"].as_array().expect("a list");
+        match findings.iter().find(|found| found["rule"] == "link_ceiling") {
+            Some(own) => {
+                assert!(own["placebo"].is_string() && own["counterfactual"].is_string(), "{own}");
+            }
+            None => println!("skipped: pairs of the injected limit: its rule does not apply here"),
+        }
     }
     let before = run(folder, &["diagnose", "diagnose/baseline.ledger", "--json"]).ran().json();
     assert_ne!(before["findings"][0]["verdict"], "proven", "{before}");

@@ -28,7 +28,7 @@ fn of_names(names: &str, words: &[String]) -> Result<Vec<FleetHost>> {
     lines.sort_unstable();
     if let Some(twice) = lines.windows(2).find(|two| two[0] == two[1]) {
         return Err(Failure::wrong(format!(
-            "mesh --mpi: two hosts have the name {}; mpirun cannot tell them apart",
+            "mesh --mpi: two hosts have the name {}; mpirun cannot distinguish them",
             twice[0]
         )));
     }
