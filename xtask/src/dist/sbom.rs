@@ -33,26 +33,20 @@ pub(super) fn written(
     let library = String::from_utf8_lossy(&library.stdout).into_owned();
     let date = format!("--date=@{}", epoch(root)?);
     let time = printed(Command::new("date").args(["--utc", &date, "+%FT%TZ"]))?;
-    let bill = bill(&metadata, &sums(&lock), package, &library, time.trim())?;
+    let bill = bill(&metadata, &sums(&lock)?, package, &library, time.trim())?;
     let file = out.join(format!("{package}-{}.cdx.json", target.triple));
     fs::write(&file, serde_json::to_string_pretty(&bill)?)?;
     Ok(file)
 }
 
 /// Returns the checksums of a `Cargo.lock`, by name and version.
-fn sums(lock: &str) -> BTreeMap<(String, String), String> {
-    let packages = lock.split("[[package]]").skip(1);
-    let of = |block| {
-        Some(((field(block, "name")?, field(block, "version")?), field(block, "checksum")?))
+fn sums(lock: &str) -> anyhow::Result<BTreeMap<(String, String), String>> {
+    let lock: Value = toml::from_str(lock).context("read Cargo.lock")?;
+    let owned = |value: &Value| value.as_str().map(str::to_owned);
+    let of = |one: &Value| {
+        Some(((owned(&one["name"])?, owned(&one["version"])?), owned(&one["checksum"])?))
     };
-    packages.filter_map(of).collect()
-}
-
-/// Returns the text of a field in a block of a `Cargo.lock`.
-fn field(block: &str, name: &str) -> Option<String> {
-    let start = format!("{name} = \"");
-    let value = block.lines().find_map(|line| line.strip_prefix(&start))?;
-    Some(value.trim_end_matches('"').to_owned())
+    Ok(list(&lock["package"]).iter().filter_map(of).collect())
 }
 
 /// Returns the bill of `package`, with every crate that is linked into it.
@@ -184,7 +178,8 @@ mod tests {
 
     #[test]
     fn a_bill_has_every_crate_that_is_linked_and_no_other() {
-        let bill = bill(&metadata(), &sums(LOCK), "own", "2.36", "then").expect("a bill");
+        let bill =
+            bill(&metadata(), &sums(LOCK).expect("TOML"), "own", "2.36", "then").expect("a bill");
         let names: Vec<&str> =
             list(&bill["components"]).iter().map(|one| text(&one["name"])).collect();
         assert_eq!(names, ["deep", "rtrb", "glibc"]);
@@ -202,7 +197,7 @@ mod tests {
         };
         assert_eq!(of("own"), json!(["pkg:cargo/rtrb@0.4.1", "glibc"]));
         assert_eq!(of("rtrb"), json!(["pkg:cargo/deep@2.0.0"]));
-        let refused = super::bill(&metadata(), &sums(LOCK), "other", "2.36", "then");
+        let refused = super::bill(&metadata(), &sums(LOCK).expect("TOML"), "other", "2.36", "then");
         assert_eq!(refused.expect_err("unknown").to_string(), "no package other");
     }
 }
