@@ -51,6 +51,7 @@ pub mod host_checks;
 pub mod host_settings;
 pub mod ledger;
 pub mod mesh;
+pub mod netperf;
 pub mod path;
 pub mod path_lines;
 pub mod path_progress;

@@ -1,5 +1,5 @@
-//! Servers of `linerate serve iperf3` and `serve stamp`, for clients and senders that are other
-//! programs.
+//! Servers of `linerate serve iperf3`, `serve netperf` and `serve stamp`, for clients and senders
+//! that are other programs.
 
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -12,6 +12,7 @@ use linerate_iperf3::serve::{ServeOptions, Served, serve};
 use linerate_iperf3::session::Limits;
 use linerate_load::Network;
 use linerate_model::BitRate;
+use linerate_netperf::serve as netperf;
 use linerate_stamp::auth::Key;
 use linerate_stamp::reflect::{ReflectEvent, reflect};
 use linerate_sys::signal;
@@ -76,6 +77,42 @@ impl ServerQuestion {
             move |event| {
                 on_event(&event);
                 if is_one_off && matches!(event, Served::Ended(_)) {
+                    done.store(true, Ordering::Relaxed);
+                }
+            },
+            move || is_done.load(Ordering::Relaxed) || question.is_over(begun),
+        );
+        served.map_err(Failure::missing)
+    }
+
+    /// Serves clients of netperf. Each event goes to `on_event`.
+    ///
+    /// # Errors
+    /// If the address cannot be listened on.
+    pub fn serve_netperf(
+        self,
+        on_event: impl Fn(&netperf::Served) + Send + Sync + 'static,
+    ) -> Result<()> {
+        let usual = netperf::ServeOptions::default();
+        let question = Arc::new(self);
+        let permitting = Arc::clone(&question);
+        let options = netperf::ServeOptions {
+            address: question.address,
+            port: question.port,
+            per_client: question.per_client.map_or(usual.per_client, usize::from),
+            longest: question.longest.unwrap_or(usual.longest),
+            permits: Arc::new(move |client| permitting.permits(client)),
+            ..usual
+        };
+        signal::note_interrupts().map_err(Failure::missing)?;
+        let is_done = Arc::new(AtomicBool::new(false));
+        let (done, is_one_off) = (Arc::clone(&is_done), question.is_one_off);
+        let begun = Instant::now();
+        let served = netperf::serve(
+            options,
+            move |event| {
+                on_event(&event);
+                if is_one_off && matches!(event, netperf::Served::Ended(_)) {
                     done.store(true, Ordering::Relaxed);
                 }
             },

@@ -127,6 +127,24 @@ pub fn set_congestion(socket: &impl AsFd, name: &str) -> io::Result<()> {
     })
 }
 
+/// Returns the name of the congestion control (`TCP_CONGESTION`).
+///
+/// # Errors
+/// If the socket is not a TCP socket.
+pub fn congestion(socket: &impl AsFd) -> io::Result<String> {
+    let name = SockRef::from(socket).tcp_congestion()?;
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// Keeps packets in the networks of this host's interfaces (`SO_DONTROUTE`, socket(7)).
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn set_unrouted(socket: &impl AsFd) -> io::Result<()> {
+    raw::set_int(socket, libc::SOL_SOCKET, libc::SO_DONTROUTE, 1)
+}
+
 /// Sets `option` of `socket` without the unprivileged limits.
 ///
 /// # Errors
@@ -187,7 +205,7 @@ pub fn held(socket: &impl AsFd) -> Result<usize> {
 /// # Errors
 /// If the kernel refuses the traffic class.
 pub fn set_dscp(socket: &impl AsFd, dscp: u8) -> Result<u8> {
-    set_class(socket, libc::c_int::from(dscp) << DSCP_SHIFT)?;
+    set_class(socket, dscp << DSCP_SHIFT)?;
     self::dscp(socket)
 }
 
@@ -197,11 +215,16 @@ pub fn set_dscp(socket: &impl AsFd, dscp: u8) -> Result<u8> {
 /// # Errors
 /// If the kernel refuses the traffic class.
 pub fn set_ecn(socket: &impl AsFd, field: u8) -> Result<()> {
-    let class = libc::c_int::from(dscp(socket)?) << DSCP_SHIFT;
-    set_class(socket, class | libc::c_int::from(field & ECN_MASK))
+    let class = dscp(socket)? << DSCP_SHIFT;
+    set_class(socket, class | (field & ECN_MASK))
 }
 
-fn set_class(socket: &impl AsFd, class: libc::c_int) -> Result<()> {
+/// Sets the whole octet of the traffic class: code point and ECN field.
+///
+/// # Errors
+/// If the kernel refuses the traffic class.
+pub fn set_class(socket: &impl AsFd, class: u8) -> Result<()> {
+    let class = libc::c_int::from(class);
     let (level, name) = match is_ipv6(socket)? {
         true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
         false => (libc::IPPROTO_IP, libc::IP_TOS),

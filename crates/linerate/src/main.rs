@@ -14,6 +14,7 @@ mod commands;
 mod exit;
 mod iperf3;
 mod ledgers;
+mod netperf;
 mod parameters;
 mod problems;
 mod reference;
@@ -25,6 +26,9 @@ fn main() -> ExitCode {
     // Without it the kernel kills the program at the file size limit before it can report the
     // error.
     linerate_sys::signal::fail_beyond_file_size_limit();
+    if let Some(ended) = netperf::personality(std::env::args_os()) {
+        return ended;
+    }
     let outcome = cli::parse().and_then(commands::dispatch);
     match outcome.and_then(|ended| output::finish().map(|()| ended)) {
         Ok(ended) => ended.code().into(),

@@ -23,6 +23,7 @@ mod looks;
 mod memory;
 mod mesh;
 mod ncsi;
+mod netperf;
 mod observer;
 mod one_port;
 mod output;

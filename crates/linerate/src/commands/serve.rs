@@ -1,5 +1,6 @@
 //! `linerate serve http` and `serve ftp`: files for other programs, and the goodput to them;
-//! `serve iperf3`: tests for iperf3 clients; `serve stamp`: a reflector of test packets.
+//! `serve iperf3` and `serve netperf`: tests for their clients; `serve stamp`: a reflector of test
+//! packets.
 //!
 //! It is a campaign of one trial: the passive end of the workload with `clients = "foreign"`, and
 //! an active end that does nothing. Its ledger gives the usual reports.
@@ -23,7 +24,7 @@ use crate::exit::{Exit, Outcome};
 use crate::parameters::{ServeSettings, SettingOptions};
 use crate::reports;
 
-mod other_clients;
+pub(crate) mod other_clients;
 
 /// Time to serve files, seconds.
 const USUAL_S: f64 = 60.0;
@@ -43,24 +44,24 @@ pub(crate) struct ServeArgs {
     /// Address to listen on [default: every IPv4 address]
     #[arg(short = 'B', long = "bind")]
     bind: Option<IpAddr>,
-    /// Time to serve, in seconds or with a unit [default: 60; iperf3 and stamp: until it is
-    /// stopped]
+    /// Time to serve, in seconds or with a unit [default: 60; iperf3, netperf and stamp: until it
+    /// is stopped]
     #[arg(short = 't', long = "time", value_parser = seconds)]
     seconds: Option<f64>,
-    /// iperf3: serve one test, then end
+    /// iperf3 and netperf: serve one test, then end
     #[arg(short = '1', long)]
     one_off: bool,
-    /// iperf3 and stamp: hosts that may use the server: addresses, and networks such as
-    /// 192.0.2.0/24 [default: all]
+    /// iperf3, netperf and stamp: hosts that may use the server: addresses, and networks such
+    /// as 192.0.2.0/24 [default: all]
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     allow: Vec<Network>,
     /// stamp: answer only packets with the digest of the key in this file, in hexadecimal digits
     #[arg(long, value_name = "FILE")]
     auth_key: Option<PathBuf>,
-    /// iperf3: most tests at once of one host [default: 64]
+    /// iperf3 and netperf: most tests at once of one host [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     per_client: Option<u16>,
-    /// iperf3: longest load of a test, in seconds or with a unit [default: a day]
+    /// iperf3 and netperf: longest load of a test, in seconds or with a unit [default: a day]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     longest: Option<f64>,
     /// iperf3: highest rate of a test, all streams together, bit/s; clients then need -b
@@ -84,6 +85,8 @@ enum Protocol {
     Ftp,
     /// iperf3: its clients of any release, many at once
     Iperf3,
+    /// netperf: a netserver for its clients, many at once
+    Netperf,
     /// STAMP (RFC 8762) and TWAMP Light: a reflector of test packets
     Stamp,
 }
@@ -94,6 +97,7 @@ impl Protocol {
             Self::Http => "http",
             Self::Ftp => "ftp",
             Self::Iperf3 => "iperf3",
+            Self::Netperf => "netperf",
             Self::Stamp => "stamp",
         }
     }
@@ -103,6 +107,7 @@ impl Protocol {
 pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     match args.protocol {
         Protocol::Iperf3 => return other_clients::serve_iperf3(args, global),
+        Protocol::Netperf => return other_clients::serve_netperf(args, global),
         Protocol::Stamp => return other_clients::reflect(args, global),
         Protocol::Http | Protocol::Ftp => other_clients::refuse_options(args)?,
     }

@@ -1,12 +1,15 @@
-//! `linerate serve iperf3` and `serve stamp`: a server for iperf3 clients, and a reflector of test
-//! packets.
+//! `linerate serve iperf3`, `serve netperf` and `serve stamp`: servers for clients of iperf3 and
+//! netperf, and a reflector of test packets.
 
 use std::time::Duration;
 
-use linerate_answers::{foreign as iperf3_answers, stamp as stamp_answers};
+use linerate_answers::{
+    foreign as iperf3_answers, netperf as netperf_answers, stamp as stamp_answers,
+};
 use linerate_campaign::other_clients::ServerQuestion;
 use linerate_campaign::{drafts, stamp};
 use linerate_iperf3::serve::Served;
+use linerate_netperf::serve::Served as NetperfServed;
 use linerate_stamp::reflect::ReflectEvent;
 use serde_json::Value;
 
@@ -18,7 +21,8 @@ use crate::exit::{Exit, Failure, Outcome};
 pub(super) fn refuse_options(args: &ServeArgs) -> Result<(), Failure> {
     let given = [("-1", args.one_off), ("--allow", !args.allow.is_empty())];
     let protocol = args.protocol.name();
-    let why = |option: &str| format!("serve {protocol}: {option} is an option of iperf3");
+    let why =
+        |option: &str| format!("serve {protocol}: {option} is an option of iperf3 and netperf");
     refuse_given(&given, why)?;
     refuse_given(&limits(args), why)?;
     refuse_key(args)
@@ -83,6 +87,28 @@ pub(super) fn serve_iperf3(args: &ServeArgs, global: Global) -> Outcome {
         }
     })?;
     Ok(Exit::Done)
+}
+
+/// Serves netperf clients with a line for each test.
+pub(super) fn serve_netperf(args: &ServeArgs, global: Global) -> Outcome {
+    refuse_key(args)?;
+    let why = |option: &str| format!("serve netperf: {option} is an option of iperf3");
+    refuse_given(&[("--most-rate", args.most_rate.is_some())], why)?;
+    let question = question(args, linerate_netperf::wire::PORT)?;
+    question.serve_netperf(move |event| show_netperf(event, (global.json, global.quiet)))?;
+    Ok(Exit::Done)
+}
+
+/// Prints an event of a server for netperf clients.
+pub(crate) fn show_netperf(event: &NetperfServed, (as_json, is_quiet): (bool, bool)) {
+    match event {
+        NetperfServed::Ended(record) if as_json => {
+            println!("{}", netperf_answers::test_json(record));
+        }
+        NetperfServed::Ended(_) => println!("{}", netperf_answers::served(event)),
+        _ if as_json || is_quiet => {}
+        _ => println!("{}", netperf_answers::served(event)),
+    }
 }
 
 /// Reflects test packets with a line for each session that has ended.
