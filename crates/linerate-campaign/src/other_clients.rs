@@ -68,21 +68,28 @@ impl ServerQuestion {
             permits: Arc::new(move |client| permitting.permits(client)),
             ..usual
         };
+        let (tell, stop) = question.watched(on_event, |event| matches!(event, Served::Ended(_)))?;
+        serve(options, tell, stop).map_err(Failure::missing)
+    }
+
+    /// Returns functions for a server: it passes its events to the first, and ends when the second
+    /// returns true.
+    fn watched<E: 'static>(
+        self: Arc<Self>,
+        on_event: impl Fn(&E) + Send + Sync + 'static,
+        is_end: fn(&E) -> bool,
+    ) -> Result<(impl Fn(E) + Send + Sync + 'static, impl Fn() -> bool + Send + Sync + 'static)>
+    {
         signal::note_interrupts().map_err(Failure::missing)?;
         let is_done = Arc::new(AtomicBool::new(false));
-        let (done, is_one_off) = (Arc::clone(&is_done), question.is_one_off);
-        let begun = Instant::now();
-        let served = serve(
-            options,
+        let (done, is_one_off, begun) = (Arc::clone(&is_done), self.is_one_off, Instant::now());
+        Ok((
             move |event| {
                 on_event(&event);
-                if is_one_off && matches!(event, Served::Ended(_)) {
-                    done.store(true, Ordering::Relaxed);
-                }
+                done.fetch_or(is_one_off && is_end(&event), Ordering::Relaxed);
             },
-            move || is_done.load(Ordering::Relaxed) || question.is_over(begun),
-        );
-        served.map_err(Failure::missing)
+            move || is_done.load(Ordering::Relaxed) || self.is_over(begun),
+        ))
     }
 
     /// Serves clients of netperf. Each event goes to `on_event`.
@@ -104,21 +111,9 @@ impl ServerQuestion {
             permits: Arc::new(move |client| permitting.permits(client)),
             ..usual
         };
-        signal::note_interrupts().map_err(Failure::missing)?;
-        let is_done = Arc::new(AtomicBool::new(false));
-        let (done, is_one_off) = (Arc::clone(&is_done), question.is_one_off);
-        let begun = Instant::now();
-        let served = netperf::serve(
-            options,
-            move |event| {
-                on_event(&event);
-                if is_one_off && matches!(event, netperf::Served::Ended(_)) {
-                    done.store(true, Ordering::Relaxed);
-                }
-            },
-            move || is_done.load(Ordering::Relaxed) || question.is_over(begun),
-        );
-        served.map_err(Failure::missing)
+        let is_end = |event: &netperf::Served| matches!(event, netperf::Served::Ended(_));
+        let (tell, stop) = question.watched(on_event, is_end)?;
+        netperf::serve(options, tell, stop).map_err(Failure::missing)
     }
 
     /// Reflects the packets of senders of STAMP, with a key only those that have its digest. Each

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
-use socket2::{Domain, Socket, Type};
+use socket2::{Socket, Type};
 
 use crate::session::{Ending, Limits};
 use crate::streams::{prepare, wait};
@@ -281,14 +281,7 @@ fn listen_at(at: SocketAddr) -> io::Result<(Socket, Socket, SocketAddr)> {
 }
 
 fn bound_socket(kind: Type, at: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(at), kind, None)?;
-    if at.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    // A server is started again while old connections linger; and each UDP stream has a socket of
-    // its own at this port.
-    socket.set_reuse_address(true)?;
-    linerate_sys::socket::bind(&socket, at)?;
+    let socket = linerate_sys::socket::serving(kind, at)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
@@ -482,12 +475,8 @@ impl Acceptor {
 /// Returns a UDP socket at the server's address that is connected to `from`, and the addresses
 /// whose requests came to it before it was connected.
 fn connected_udp(at: SocketAddr, from: SocketAddr) -> io::Result<(Socket, Vec<SocketAddr>)> {
-    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, None)?;
-    if at.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    socket.set_reuse_address(true)?;
-    linerate_sys::socket::bind(&socket, at)?;
+    // Each UDP stream has a socket of its own at this port.
+    let socket = linerate_sys::socket::serving(Type::DGRAM, at)?;
     socket.connect(&from.into())?;
     socket.set_nonblocking(true)?;
     let (mut strays, mut buffer) = (Vec::new(), [0; 8]);

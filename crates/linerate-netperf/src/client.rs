@@ -187,7 +187,8 @@ pub fn run(
         Length::Time(time) => (Some(begun + time).filter(|_| !time.is_zero()), None),
         Length::Amount(amount) => (None, Some(amount.into())),
     };
-    let limit = Limit { until, amount, stop };
+    // The control connection shows an end of the server.
+    let limit = Limit { until, amount, stop, is_alone: &|| false };
     let mut meter = Meter::new(options, begun, on_interim);
     let tick: Tick<'_> = &mut |now, units| meter.tick(now, units);
     let mut last = Here::default();
@@ -232,6 +233,7 @@ pub fn run(
             if is_receiving && !test.is_exchange() { sizes[1] } else { 0 },
         ],
         cpu,
+        n_cpus: CpuTimes::now().n_cpus(),
         ..last
     };
     Ok(Outcome { options: options.clone(), elapsed, here, answer, results, latencies })
@@ -355,7 +357,7 @@ fn exchange(
         }
         let now = Instant::now();
         let sent = under_way.pop_front().unwrap_or(now);
-        if limit.until.is_some_and(|until| now >= until) {
+        if limit.has_ended(now) {
             break;
         }
         counts.transactions += 1;

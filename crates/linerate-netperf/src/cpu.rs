@@ -2,7 +2,7 @@
 
 use crate::wire::CpuUse;
 
-/// Counts of time since the start of the host, by what it was used for: of all CPUs, then of each.
+/// Time since the start of the host by use, in ticks: of all CPUs, then of each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuTimes(Vec<[u64; KINDS]>);
 
@@ -12,13 +12,18 @@ const IDLE: usize = 3;
 const WAITING: usize = 4;
 
 impl CpuTimes {
-    /// Reads the counts now; none if the kernel does not tell.
+    /// Reads them now; none without /proc.
     pub(crate) fn now() -> Self {
         Self::parse(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
     }
 
     fn parse(text: &str) -> Self {
         Self(text.lines().filter(|line| line.starts_with("cpu")).map(times).collect())
+    }
+
+    /// Returns the number of CPUs.
+    pub(crate) fn n_cpus(&self) -> u32 {
+        u32::try_from(self.0.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
     /// Returns the use since `before`.
@@ -36,7 +41,7 @@ impl CpuTimes {
             waiting: whole.percent(&[WAITING]),
             interrupts: whole.percent(&[5]),
             soft: whole.percent(&[6]),
-            n_cpus: u32::try_from(spans.len() - 1).unwrap_or(u32::MAX),
+            n_cpus: self.n_cpus(),
             busiest: busiest.map_or((-1, 0.0), |(cpu, share)| (id(cpu), share)),
         }
     }

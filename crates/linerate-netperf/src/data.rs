@@ -14,7 +14,7 @@ use socket2::{Domain, Socket, Type};
 
 /// Longest time of one call: the end of a test has to be seen.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Empty datagrams that tell the other end that a test is over.
+/// Empty datagrams at the end of a test: one of them arrives.
 const FAREWELLS: usize = 3;
 
 /// Choices of a data socket.
@@ -44,7 +44,7 @@ pub(crate) fn new_socket(at: SocketAddr, options: &DataOptions) -> io::Result<So
     if options.class != 0 {
         socket::set_class(&socket, options.class).map_err(io::Error::other)?;
     }
-    if options.is_udp && options.is_local {
+    if options.is_local {
         socket::set_unrouted(&socket)?;
     }
     if let Some(bytes) = options.pacing {
@@ -62,8 +62,9 @@ pub(crate) fn new_socket(at: SocketAddr, options: &DataOptions) -> io::Result<So
         socket.set_tcp_nodelay(options.no_delay)?;
         socket.set_keepalive(options.keep_alive)?;
     }
-    if !at.ip().is_unspecified() || at.port() != 0 {
-        linerate_sys::socket::bind(&socket, at)?;
+    // The other end may have to know a port of UDP before it is used. TCP chooses its own later.
+    if options.is_udp || !at.ip().is_unspecified() || at.port() != 0 {
+        socket::bind(&socket, at)?;
     }
     Ok(socket)
 }
@@ -121,20 +122,25 @@ pub(crate) struct Limit<'a> {
     pub(crate) until: Option<Instant>,
     /// Bytes or transactions.
     pub(crate) amount: Option<u64>,
+    /// Asked after every call, so it must be cheap.
     pub(crate) stop: &'a dyn Fn() -> bool,
+    /// Whether the other end has gone; asked while nothing moves.
+    pub(crate) is_alone: &'a dyn Fn() -> bool,
 }
 
 impl Limit<'_> {
-    fn has_passed(&self, now: Instant) -> bool {
-        self.until.is_some_and(|until| now >= until)
-    }
-
     fn is_used(&self, n: u64) -> bool {
         self.amount.is_some_and(|amount| n >= amount)
     }
 
+    /// Returns whether the time has passed or a stop was asked for. Something may still move.
+    pub(crate) fn has_ended(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now >= until) || (self.stop)()
+    }
+
+    /// Returns whether an end that waits has to give up.
     pub(crate) fn is_over(&self) -> bool {
-        self.has_passed(Instant::now()) || (self.stop)()
+        self.has_ended(Instant::now()) || (self.is_alone)()
     }
 }
 
@@ -186,10 +192,10 @@ pub(crate) fn send_stream(
             }
             Call::Ended => break,
             Call::Failed => counts.failed += 1,
-            Call::Waiting if (limit.stop)() => break,
+            Call::Waiting if (limit.is_alone)() => break,
             Call::Waiting => {}
         }
-        if limit.has_passed(now) {
+        if limit.has_ended(now) {
             break;
         }
     }
@@ -208,15 +214,15 @@ pub(crate) fn receive_stream(
         let call = outcome(tcp::receive(socket, &mut block))?;
         let now = Instant::now();
         match call {
-            // What comes after the end of the test counts for nothing.
-            Call::Moved(_) if limit.has_passed(now) => break,
+            Call::Ended => break,
+            // Bytes that come after the end of the test do not count.
+            _ if limit.has_ended(now) => break,
             Call::Moved(n) => {
                 counts.bytes[1] += n as u64;
                 counts.calls[1] += 1;
                 tick(now, n as u64);
             }
-            Call::Ended => break,
-            Call::Waiting | Call::Failed if limit.has_passed(now) || (limit.stop)() => break,
+            Call::Waiting | Call::Failed if (limit.is_alone)() => break,
             Call::Waiting | Call::Failed => {}
         }
     }
@@ -284,7 +290,7 @@ pub(crate) fn receive_whole(
     Ok(Whole::Done)
 }
 
-/// Tells the other end of a UDP test that it is over.
+/// Sends the datagrams that end a test over UDP.
 pub(crate) fn say_goodbye(socket: &Socket) {
     // Each is lost or refused without harm: the other end has a deadline.
     (0..FAREWELLS).for_each(|_| drop(tcp::send(socket, &[])));
@@ -306,6 +312,43 @@ pub(crate) fn end_connection(socket: &Socket, until: Instant) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns the two ends of a connection whose calls wait briefly.
+    fn connection() -> [Socket; 2] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let there = std::net::TcpStream::connect(listener.local_addr().expect("an address"));
+        let here = listener.accept().expect("a connection").0;
+        let ends = [Socket::from(there.expect("a connection")), Socket::from(here)];
+        ends.iter().for_each(|end| wait_briefly(end).expect("timeouts"));
+        ends
+    }
+
+    #[test]
+    fn a_stop_ends_a_stream_that_never_waits() {
+        let until = Instant::now() + Duration::from_secs(5);
+        let [out, into] = connection();
+        let looks = std::cell::Cell::new(0);
+        let stop = || {
+            looks.set(looks.get() + 1);
+            looks.get() > 2
+        };
+        let limit = Limit { until: Some(until), amount: None, stop: &stop, is_alone: &|| false };
+        let sent = send_stream(&out, &[1; 100], &limit, &mut |_, _| {}).expect("a connection");
+        assert_eq!((sent.bytes, sent.calls), ([300, 0], [3, 0]));
+        looks.set(0);
+        let received = receive_stream(&into, 50, &limit, &mut |_, _| {}).expect("a connection");
+        assert_eq!((received.bytes, received.calls), ([0, 100], [0, 2]));
+        assert!(Instant::now() < until);
+    }
+
+    #[test]
+    fn an_end_that_waits_gives_up_when_the_other_has_gone() {
+        let [_out, into] = connection();
+        let until = Instant::now() + Duration::from_secs(5);
+        let limit = Limit { until: Some(until), amount: None, stop: &|| false, is_alone: &|| true };
+        let received = receive_stream(&into, 50, &limit, &mut |_, _| {}).expect("a connection");
+        assert_eq!((received, Instant::now() < until), (Counts::default(), true));
+    }
 
     #[test]
     fn a_short_file_fills_a_block_again_and_again() {

@@ -39,7 +39,7 @@ pub struct Test {
 }
 
 /// Tests by name.
-pub const TESTS: [Test; 7] = [
+pub const TESTS: [Test; 6] = [
     Test { name: "TCP_STREAM", title: "TCP STREAM", flow: Flow::Send, is_udp: false },
     Test { name: "TCP_MAERTS", title: "TCP MAERTS", flow: Flow::Receive, is_udp: false },
     Test { name: "TCP_RR", title: "TCP REQUEST/RESPONSE", flow: Flow::Exchange, is_udp: false },
@@ -50,7 +50,6 @@ pub const TESTS: [Test; 7] = [
         is_udp: false,
     },
     Test { name: "UDP_STREAM", title: "UDP STREAM", flow: Flow::Send, is_udp: true },
-    Test { name: "UDP_MAERTS", title: "UDP MAERTS", flow: Flow::Receive, is_udp: true },
     Test { name: "UDP_RR", title: "UDP REQUEST/RESPONSE", flow: Flow::Exchange, is_udp: true },
 ];
 
@@ -63,6 +62,18 @@ impl Test {
             Flow::Receive => direction::SENDS,
             Flow::Exchange | Flow::Connections => direction::SENDS | direction::RECEIVES,
         }
+    }
+
+    /// Returns the test of its flow and protocol, with a connection for each transaction if
+    /// `has_connections`.
+    fn with(self, has_connections: bool) -> Result<Self> {
+        let flow = match (self.flow, has_connections) {
+            (Flow::Exchange, true) => Flow::Connections,
+            (Flow::Send | Flow::Receive, true) => return Err(WrongOption::NoTest),
+            (flow, _) => flow,
+        };
+        let is_same = |test: &Self| (test.flow, test.is_udp) == (flow, self.is_udp);
+        TESTS.into_iter().find(is_same).ok_or(WrongOption::NoTest)
     }
 
     /// Returns whether the test consists of transactions.
@@ -267,6 +278,9 @@ pub enum WrongOption {
     /// Its value is wrong.
     #[error("-{0} {1:?}: {2}")]
     Value(char, String, &'static str),
+    /// No test has this direction, protocol and connection together.
+    #[error("there is no such test; netperf -h lists the tests")]
+    NoTest,
     /// linerate does not have what it asks for.
     #[error("-{0} is not supported: {1}")]
     Unsupported(char, &'static str),
@@ -333,13 +347,18 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked> {
     }
     // The second "--" would be an option of the test.
     let of_test = words.get(split + 1..).unwrap_or_default();
-    let mut has_route = false;
+    let (mut has_route, mut has_connections) = (false, false);
     for (letter, value) in letters(of_test, TEST_VALUES, TEST_FLAGS)? {
         if letter == 'h' {
             return Ok(Asked::Help);
         }
         has_route |= letter == 'R';
+        has_connections |= letter == 'c';
         options.of_test(letter, &value)?;
+    }
+    options.test = options.test.with(has_connections)?;
+    if options.timeout.is_some() && !(options.test.is_udp && options.test.is_exchange()) {
+        return Err(WrongOption::Unsupported('e', "only UDP_RR asks again after a time"));
     }
     // netperf routes everything but a stream of datagrams.
     options.is_routed |= !has_route && (!options.test.is_udp || options.test.is_exchange());
@@ -385,7 +404,8 @@ impl Options {
             // Errors are whole without it.
             'd' => return Err(WrongOption::Unsupported('d', "run it under strace(1)")),
             'D' => {
-                // A negative time asks for a look at the clock at each call, which is always done.
+                // A negative time, and a guess of units after it, choose how often netperf reads
+                // the clock: here at each call.
                 let text = first(value)[0].unwrap_or("1");
                 let time = seconds(letter, text.trim_start_matches('-'))?;
                 self.interim = Some(time).filter(|time| !time.is_zero());
@@ -418,7 +438,7 @@ impl Options {
                 let wrong = || WrongOption::Value(letter, value.to_owned(), why);
                 self.test = match value.eq_ignore_ascii_case("omni") {
                     true => TESTS[0],
-                    false => known.filter(|test| test.name != "UDP_MAERTS").ok_or_else(wrong)?,
+                    false => known.ok_or_else(wrong)?,
                 };
             }
             'T' => {
@@ -446,9 +466,10 @@ impl Options {
         match letter {
             '4' | '6' => self.set_family(letter, &letter.to_string())?,
             'b' => self.burst = number(letter, value)?,
-            'c' => self.choose(|test| Test { flow: Flow::Connections, ..test }),
+            // The name of the test follows from all its parts.
+            'c' => {}
             'd' => {
-                let flow = match value.to_ascii_lowercase().as_str() {
+                self.test.flow = match value.to_ascii_lowercase().as_str() {
                     "2" | "send" | "xmit" | "stream" => Flow::Send,
                     "4" | "recv" | "receive" | "maerts" => Flow::Receive,
                     "6" | "rr" => Flow::Exchange,
@@ -457,7 +478,6 @@ impl Options {
                         return Err(WrongOption::Value(letter, value.to_owned(), why));
                     }
                 };
-                self.choose(|test| Test { flow, ..test });
             }
             'D' => self.no_delay = true,
             'e' => self.timeout = Some(seconds(letter, value)?).filter(|time| !time.is_zero()),
@@ -486,29 +506,21 @@ impl Options {
             'n' | 'N' => {}
             'P' => set(&mut self.data_ports, read(both(value), |text| number(letter, text))?),
             'q' => self.pacing = Some(number(letter, value)?),
-            'r' => set(&mut self.exchange, read(both(value), bytes)?),
+            'r' => set(&mut self.exchange, read(both(value), |text| bytes(text).and_then(some))?),
             'R' => self.is_routed = value != "0",
             's' | 'S' => {
                 let end = usize::from(letter == 'S');
                 set(&mut self.buffers[end], read(both(value), bytes)?.map(|n| n.map(Some)));
             }
-            't' => match value.to_ascii_lowercase().as_str() {
-                "stream" | "dgram" => {}
-                _ => {
-                    let why = "a type of socket: stream or dgram";
-                    return Err(WrongOption::Value(letter, value.to_owned(), why));
-                }
-            },
-            'T' => {
-                let is_udp = match value.to_ascii_lowercase().as_str() {
-                    "tcp" => false,
-                    "udp" => true,
+            't' | 'T' => {
+                self.test.is_udp = match value.to_ascii_lowercase().as_str() {
+                    "stream" | "tcp" => false,
+                    "dgram" | "udp" => true,
                     _ => {
-                        let why = "a protocol: tcp or udp";
+                        let why = "one of stream and dgram, or tcp and udp";
                         return Err(WrongOption::Value(letter, value.to_owned(), why));
                     }
-                };
-                self.choose(|test| Test { is_udp, ..test });
+                }
             }
             'u' => value.clone_into(&mut self.uuid),
             letter => return Err(WrongOption::Unknown(letter)),
@@ -516,18 +528,17 @@ impl Options {
         Ok(())
     }
 
-    /// Changes the test; its names follow.
-    fn choose(&mut self, change: impl Fn(Test) -> Test) {
-        let wanted = change(self.test);
-        let like = |test: &Test| (test.flow, test.is_udp) == (wanted.flow, wanted.is_udp);
-        self.test = TESTS.into_iter().find(like).unwrap_or(wanted);
-    }
-
     /// Returns whether `address` is of the family that was asked for.
     #[must_use]
     pub fn accepts(&self, address: IpAddr) -> bool {
         self.is_ipv6.is_none_or(|is_ipv6| is_ipv6 == address.is_ipv6())
     }
+}
+
+/// Returns a size of at least one byte.
+fn some(bytes: u32) -> Result<u32> {
+    let wrong = || WrongOption::Value('r', bytes.to_string(), "at least one byte");
+    Some(bytes).filter(|bytes| *bytes > 0).ok_or_else(wrong)
 }
 
 fn length(letter: char, value: &str) -> Result<Length> {

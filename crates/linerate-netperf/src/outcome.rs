@@ -30,6 +30,8 @@ pub struct Here {
     pub congestion: String,
     /// CPUs, if they were measured.
     pub cpu: Option<CpuUse>,
+    /// Number of CPUs.
+    pub n_cpus: u32,
 }
 
 /// Outcome of a test.

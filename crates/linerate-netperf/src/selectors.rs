@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::options::{Flow, Format, UNITS};
+use crate::options::{Flow, Format, Options, UNITS};
 use crate::outcome::{Outcome, UNKNOWN};
 
 /// A figure that can be selected.
@@ -13,6 +13,8 @@ pub struct Selector {
     /// Words above it.
     heading: &'static str,
     value: fn(&Outcome) -> String,
+    /// It needs the times of single transactions.
+    is_timed: bool,
 }
 
 impl std::fmt::Debug for Selector {
@@ -33,7 +35,15 @@ pub enum SelectionError {
 }
 
 const fn row(name: &'static str, heading: &'static str, value: fn(&Outcome) -> String) -> Selector {
-    Selector { name, heading, value }
+    Selector { name, heading, value, is_timed: false }
+}
+
+const fn timed(
+    name: &'static str,
+    heading: &'static str,
+    value: fn(&Outcome) -> String,
+) -> Selector {
+    Selector { name, heading, value, is_timed: true }
 }
 
 fn real(number: f64) -> String {
@@ -65,13 +75,6 @@ fn cpu_id(outcome: &Outcome, is_here: bool) -> String {
     whole(outcome.cpu(is_here).map_or(-1, |cpu| cpu.busiest.0))
 }
 
-fn cpu_count(outcome: &Outcome, is_here: bool) -> String {
-    match is_here {
-        true => whole(std::thread::available_parallelism().map_or(1, usize::from)),
-        false => whole(outcome.results.cpu.n_cpus),
-    }
-}
-
 /// Unit of times of transactions: ns in a µs.
 const NANOS: u64 = 1_000;
 
@@ -84,20 +87,6 @@ fn quantile(outcome: &Outcome, quantile: f64) -> String {
 fn moment(outcome: &Outcome, of: fn(&hdrhistogram::Histogram<u64>) -> f64) -> String {
     let latencies = outcome.latencies.as_ref().filter(|times| !times.is_empty());
     real(latencies.map_or(UNKNOWN, |times| of(times) / NANOS as f64))
-}
-
-/// Names of selectors that need the times of single transactions.
-const LATENCY: &str = "_LATENCY";
-/// The one that does not.
-const MEAN_ROUND_TRIP: &str = "RT_LATENCY";
-
-/// Returns whether a selection needs the times of single transactions.
-#[must_use]
-pub fn needs_latencies(selection: &str) -> bool {
-    selection.split([',', ';', '\n']).any(|name| {
-        let name = name.trim();
-        name.to_ascii_uppercase().ends_with(LATENCY) && !name.eq_ignore_ascii_case(MEAN_ROUND_TRIP)
-    })
 }
 
 /// Returns the TCP or UDP of a test.
@@ -193,7 +182,7 @@ pub const SELECTORS: &[Selector] = &[
     row("LOCAL_CPU_PERCENT_SWINTR", "Local|CPU|swintr|%", |o| cpu(o, true, |cpu| cpu.soft)),
     row("LOCAL_CPU_PEAK_UTIL", "Local|Peak|Per CPU|Util %", |o| cpu(o, true, |cpu| cpu.busiest.1)),
     row("LOCAL_CPU_PEAK_ID", "Local|Peak|Per CPU|ID", |o| cpu_id(o, true)),
-    row("LOCAL_CPU_COUNT", "Local|CPU|Count", |o| cpu_count(o, true)),
+    row("LOCAL_CPU_COUNT", "Local|CPU|Count", |o| whole(o.here.n_cpus)),
     row("LOCAL_SD", "Local|Service|Demand", |o| fine(o.service_demand(true))),
     row("REMOTE_CPU_UTIL", "Remote|CPU|Util|%", |o| cpu(o, false, |cpu| cpu.total)),
     row("REMOTE_CPU_PERCENT_USER", "Remote|CPU|User|%", |o| cpu(o, false, |cpu| cpu.user)),
@@ -205,7 +194,7 @@ pub const SELECTORS: &[Selector] = &[
         cpu(o, false, |cpu| cpu.busiest.1)
     }),
     row("REMOTE_CPU_PEAK_ID", "Remote|Peak|Per CPU|ID", |o| cpu_id(o, false)),
-    row("REMOTE_CPU_COUNT", "Remote|CPU|Count", |o| cpu_count(o, false)),
+    row("REMOTE_CPU_COUNT", "Remote|CPU|Count", |o| whole(o.results.cpu.n_cpus)),
     row("REMOTE_SD", "Remote|Service|Demand", |o| fine(o.service_demand(false))),
     row("SD_UNITS", "Service|Demand|Units", |o| {
         if o.options.unit.letter == 'x' { "usec/Tran" } else { "usec/KB" }.to_owned()
@@ -214,13 +203,15 @@ pub const SELECTORS: &[Selector] = &[
     row("REMOTE_NODELAY", "Remote|NODELAY", |o| {
         whole(o.answer.flags & crate::wire::flag::NO_DELAY)
     }),
-    row("MIN_LATENCY", "Minimum|Latency|Microseconds", |o| quantile(o, 0.0)),
-    row("MAX_LATENCY", "Maximum|Latency|Microseconds", |o| quantile(o, 1.0)),
-    row("P50_LATENCY", "50th|Percentile|Latency|Microseconds", |o| quantile(o, 0.5)),
-    row("P90_LATENCY", "90th|Percentile|Latency|Microseconds", |o| quantile(o, 0.9)),
-    row("P99_LATENCY", "99th|Percentile|Latency|Microseconds", |o| quantile(o, 0.99)),
-    row("MEAN_LATENCY", "Mean|Latency|Microseconds", |o| moment(o, hdrhistogram::Histogram::mean)),
-    row("STDDEV_LATENCY", "Stddev|Latency|Microseconds", |o| {
+    timed("MIN_LATENCY", "Minimum|Latency|Microseconds", |o| quantile(o, 0.0)),
+    timed("MAX_LATENCY", "Maximum|Latency|Microseconds", |o| quantile(o, 1.0)),
+    timed("P50_LATENCY", "50th|Percentile|Latency|Microseconds", |o| quantile(o, 0.5)),
+    timed("P90_LATENCY", "90th|Percentile|Latency|Microseconds", |o| quantile(o, 0.9)),
+    timed("P99_LATENCY", "99th|Percentile|Latency|Microseconds", |o| quantile(o, 0.99)),
+    timed("MEAN_LATENCY", "Mean|Latency|Microseconds", |o| {
+        moment(o, hdrhistogram::Histogram::mean)
+    }),
+    timed("STDDEV_LATENCY", "Stddev|Latency|Microseconds", |o| {
         moment(o, hdrhistogram::Histogram::stdev)
     }),
     row("LOCAL_SOCKET_TOS", "Local|Socket|TOS", |o| format!("{:#04x}", o.options.classes[0])),
@@ -244,8 +235,8 @@ fn exchange_size(outcome: &Outcome, idx: usize) -> String {
 }
 
 /// Selectors of a test without a selection.
-fn usual(outcome: &Outcome) -> &'static [&'static str] {
-    match outcome.options.test.flow {
+fn usual(flow: Flow) -> &'static [&'static str] {
+    match flow {
         Flow::Send => &["LSS_SIZE_END", "RSR_SIZE_END", "LOCAL_SEND_SIZE"],
         Flow::Receive => &["RSS_SIZE_END", "LSR_SIZE_END", "REMOTE_SEND_SIZE"],
         Flow::Exchange | Flow::Connections => &[
@@ -262,23 +253,39 @@ fn usual(outcome: &Outcome) -> &'static [&'static str] {
 /// Word that selects all.
 const ALL: &str = "all";
 
-/// Returns the blocks of selectors that a selection names: names between commas; a semicolon or a
-/// line begins the next block. A file of that name may hold them.
-fn blocks(outcome: &Outcome) -> Result<Vec<Vec<&'static Selector>>, SelectionError> {
-    let Some(typed) = &outcome.options.selection else {
-        let ends = ["ELAPSED_TIME", "THROUGHPUT", "THROUGHPUT_UNITS"];
-        let names = usual(outcome).iter().chain(&ends);
-        return Ok(vec![names.filter_map(|name| find(name)).collect()]);
-    };
-    let text = match Path::new(typed).is_file() {
-        true => std::fs::read_to_string(typed)
-            .map_err(|error| SelectionError::File(typed.clone(), error))?,
-        false => typed.clone(),
-    };
-    if text.trim().eq_ignore_ascii_case(ALL) {
-        return Ok(vec![SELECTORS.iter().collect()]);
+/// Selected figures in blocks.
+#[derive(Debug)]
+pub struct Selection(Vec<Vec<&'static Selector>>);
+
+impl Selection {
+    /// Returns the selectors that the options name: names between commas; a semicolon or a line
+    /// begins the next block. A file of that name may hold them.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or if a name is unknown.
+    pub fn of(options: &Options) -> Result<Self, SelectionError> {
+        let Some(typed) = &options.selection else {
+            let ends = ["ELAPSED_TIME", "THROUGHPUT", "THROUGHPUT_UNITS"];
+            let names = usual(options.test.flow).iter().chain(&ends);
+            return Ok(Self(vec![names.filter_map(|name| find(name)).collect()]));
+        };
+        let text = match Path::new(typed).is_file() {
+            true => std::fs::read_to_string(typed)
+                .map_err(|error| SelectionError::File(typed.clone(), error))?,
+            false => typed.clone(),
+        };
+        if text.trim().eq_ignore_ascii_case(ALL) {
+            return Ok(Self(vec![SELECTORS.iter().collect()]));
+        }
+        let blocks = text.split([';', '\n']).filter(|names| !names.trim().is_empty());
+        blocks.map(block).collect::<Result<_, _>>().map(Self)
     }
-    text.split([';', '\n']).filter(|names| !names.trim().is_empty()).map(block).collect()
+
+    /// Returns whether it needs the times of single transactions.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        self.0.iter().flatten().any(|selector| selector.is_timed)
+    }
 }
 
 /// Returns the selectors with names between commas.
@@ -293,9 +300,9 @@ fn find(name: &str) -> Option<&'static Selector> {
 }
 
 /// Returns the selected figures as text.
-pub(crate) fn print(outcome: &Outcome) -> Result<String, SelectionError> {
+pub(crate) fn print(outcome: &Outcome, selection: &Selection) -> String {
     let (mut text, has_headings) = (String::new(), outcome.options.has_headings);
-    for (idx, block) in blocks(outcome)?.into_iter().enumerate() {
+    for (idx, block) in selection.0.iter().enumerate() {
         let value = |selector: &&Selector| (selector.value)(outcome);
         match outcome.options.format {
             Format::Pairs | Format::Classic => {
@@ -315,11 +322,11 @@ pub(crate) fn print(outcome: &Outcome) -> Result<String, SelectionError> {
                 if idx > 0 {
                     text.push('\n');
                 }
-                text += &table(&block, &|one| (one.value)(outcome), has_headings);
+                text += &table(block, &|one| (one.value)(outcome), has_headings);
             }
         }
     }
-    Ok(text)
+    text
 }
 
 /// Lines above a column.

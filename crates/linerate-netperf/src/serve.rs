@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use linerate_sys::{cpu, tcp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use socket2::{Domain, Socket, Type};
+use socket2::{Socket, Type};
 
 use crate::cpu::CpuTimes;
 use crate::data::{
@@ -106,6 +106,8 @@ pub struct ListenError {
 const LOOK: Duration = Duration::from_millis(100);
 /// Longest time for the rest of a message that has begun.
 const MESSAGE: Duration = Duration::from_secs(10);
+/// Connections of one test that wait to be accepted.
+const DATA_BACKLOG: i32 = 128;
 /// Longest time that a control connection may stay without a test.
 const IDLE: Duration = Duration::from_secs(60);
 /// Largest block of a client, bytes: more memory is not given to a stranger.
@@ -214,12 +216,7 @@ pub fn serve(
 fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     /// Connections that wait to be accepted: clients come in bursts.
     const BACKLOG: i32 = 512;
-    let socket = Socket::new(Domain::for_address(at), Type::STREAM, None)?;
-    if at.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    socket.set_reuse_address(true)?;
-    linerate_sys::socket::bind(&socket, at)?;
+    let socket = linerate_sys::socket::serving(Type::STREAM, at)?;
     socket.listen(BACKLOG)?;
     let listener = TcpListener::from(socket);
     // A client that has gone before it is accepted must not stop the others.
@@ -301,6 +298,10 @@ impl Session<'_> {
         if of_stranger.iter().any(|bytes| *bytes > LARGEST_BLOCK) {
             return Err(Errno::MSGSIZE.into());
         }
+        // Nothing would wait for the client then.
+        if request.is_exchange() && request.exchange.iter().any(|bytes| *bytes < 1) {
+            return Err(Errno::INVAL.into());
+        }
         if let Some(pin) = pin {
             cpu::pin(pin.into()).map_err(|_| io::Error::from(Errno::INVAL))?;
         }
@@ -315,11 +316,8 @@ impl Session<'_> {
         };
         let at = SocketAddr::new(self.shared.options.address.unwrap_or(any), request.port);
         let socket = new_socket(at, &options)?;
-        if at.port() == 0 && at.ip().is_unspecified() {
-            linerate_sys::socket::bind(&socket, at)?;
-        }
         if !request.is_udp {
-            socket.listen(128)?;
+            socket.listen(DATA_BACKLOG)?;
         }
         wait_briefly(&socket)?;
         let buffers = data::buffers(&socket);
@@ -342,8 +340,12 @@ impl Session<'_> {
         };
         let amount = u64::try_from(-i64::from(request.length)).ok().filter(|n| *n > 0);
         let control = &self.control;
-        let stop = || (self.shared.stop)() || has_gone(control);
-        let limit = Limit { until: Some(begun + until), amount, stop: &stop };
+        let limit = Limit {
+            until: Some(begun + until),
+            amount,
+            stop: &self.shared.stop,
+            is_alone: &|| has_gone(control),
+        };
         let mut results = Results { buffers, retransmits: -1, ..Results::default() };
         let counts = if request.is_exchange() {
             self.exchange(&socket, request, &limit, &mut results)?
@@ -358,11 +360,9 @@ impl Session<'_> {
         // A test that ended by its time had nothing to do in the padding.
         let idle = if elapsed >= until && request.length > 0 { padding } else { 0 };
         results.seconds = elapsed.saturating_sub(Duration::from_secs(idle)).as_secs_f32();
-        if let Some(before) = cpu_before {
-            results.cpu = CpuTimes::now().since(&before);
-        }
-        results.cpu.n_cpus =
-            u32::try_from(std::thread::available_parallelism().map_or(1, usize::from)).unwrap_or(1);
+        let now = CpuTimes::now();
+        results.cpu = cpu_before.map(|before| now.since(&before)).unwrap_or_default();
+        results.cpu.n_cpus = now.n_cpus();
         Ok(results)
     }
 
@@ -493,7 +493,7 @@ impl Session<'_> {
             match (is_done, is_new_each) {
                 (true, false) => {}
                 (true, true) => data = None,
-                // A connection without a request is the last one, or was given up.
+                // A connection without a request is the last one, or has failed.
                 (false, true) if !limit.is_over() => {
                     data = None;
                     continue;
@@ -501,6 +501,9 @@ impl Session<'_> {
                 (false, _) => break,
             }
             counts.transactions += 1;
+            if limit.has_ended(Instant::now()) {
+                break;
+            }
         }
         if request.is_udp {
             say_goodbye(socket);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::options::{Flow, Format, Options};
 use crate::outcome::Outcome;
-use crate::selectors;
+use crate::selectors::{self, Selection};
 
 /// An interim result.
 #[derive(Clone, Copy, Debug)]
@@ -61,14 +61,12 @@ pub fn interim(options: &Options, result: &Interim) -> String {
     }
 }
 
-/// Returns the text of a result.
-///
-/// # Errors
-/// If the file with the selectors cannot be read.
-pub fn result(outcome: &Outcome) -> Result<String, selectors::SelectionError> {
+/// Returns the text of a result, of which `selection` has the figures unless its table is wanted.
+#[must_use]
+pub fn result(outcome: &Outcome, selection: &Selection) -> String {
     match outcome.options.format {
-        Format::Classic => Ok(classic(outcome)),
-        _ => selectors::print(outcome),
+        Format::Classic => classic(outcome),
+        _ => selectors::print(outcome, selection),
     }
 }
 

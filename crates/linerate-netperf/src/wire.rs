@@ -27,7 +27,7 @@ pub mod kind {
     pub const TEST: u32 = 97;
     /// Answer to it, and its results.
     pub const ANSWER: u32 = 98;
-    /// Tell about the host.
+    /// Describe the host.
     pub const SYSTEM: u32 = 600;
     /// Answer to that.
     pub const SYSTEM_ANSWER: u32 = 601;
@@ -46,7 +46,8 @@ pub mod flag {
     pub const CPU: u32 = 8;
     /// Datagrams may pass a router.
     pub const ROUTED: u32 = 0x20;
-    /// Tell the congestion control. netperf gave it the bit of [`ROUTED`], which only UDP reads.
+    /// Name the congestion control in the results. netperf uses the bit of [`ROUTED`] for it, which
+    /// only UDP reads.
     pub const CONGESTION: u32 = 0x20;
     /// `SO_KEEPALIVE`.
     pub const KEEP_ALIVE: u32 = 0x8000_0000;
@@ -232,7 +233,7 @@ const TCP: u32 = 6;
 const UDP: u32 = 17;
 const STREAM: u32 = 1;
 const DATAGRAM: u32 = 2;
-/// Alignment of blocks that netperf asks for unless it is told otherwise.
+/// netperf's usual alignment of blocks.
 const ALIGNMENT: u32 = 8;
 
 impl Request {

@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
-use socket2::{Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::privilege::{SocketOption, or_helper};
 use crate::{Result, SysError};
@@ -114,6 +114,21 @@ pub fn renew_buffers(listener: &impl AsFd) -> Result<bool> {
 pub fn bind(socket: &impl AsFd, address: SocketAddr) -> io::Result<()> {
     let bound = SockRef::from(socket).bind(&address.into());
     or_helper(bound, |helper| helper.bind(socket.as_fd(), address))
+}
+
+/// Creates a socket of a server, bound to `at`. One for every IPv6 address serves IPv4, too.
+///
+/// # Errors
+/// If the kernel has no such family (`EAFNOSUPPORT`), or if the address is not free.
+pub fn serving(kind: Type, at: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), kind, None)?;
+    if at.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    // A server is started again while old connections linger.
+    socket.set_reuse_address(true)?;
+    bind(&socket, at)?;
+    Ok(socket)
 }
 
 /// Sets the congestion control `name` (`TCP_CONGESTION`).

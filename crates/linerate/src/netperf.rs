@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use linerate_campaign::other_clients::ServerQuestion;
-use linerate_netperf::options::{Asked, Options, WrongOption, parse, parse_server};
-use linerate_netperf::{client, selectors, text};
+use linerate_netperf::options::{Asked, Format, WrongOption, parse, parse_server};
+use linerate_netperf::selectors::{self, Selection};
+use linerate_netperf::{client, text};
 use linerate_sys::signal;
 
 use crate::commands::serve::other_clients::show_netperf;
@@ -50,29 +51,24 @@ fn client(words: impl Iterator<Item = OsString>) -> Result<(), String> {
         }
         Asked::Test(options) => options,
     };
-    match options.selection.as_deref() {
-        Some(LIST) => {
-            print!("{}", selectors::listed());
-            return Ok(());
-        }
-        Some(names) => options.has_latencies |= selectors::needs_latencies(names),
-        None => {}
+    if options.selection.as_deref() == Some(LIST) {
+        print!("{}", selectors::listed());
+        return Ok(());
     }
+    // A misspelt name is reported before the test, not after it.
+    let selection = Selection::of(&options).map_err(|error| error.to_string())?;
+    options.has_latencies |= options.format != Format::Classic && selection.is_timed();
     signal::note_interrupts().map_err(|error| error.to_string())?;
-    run(&options)
+    print!("{}", text::heading(&options));
+    let on_interim = &mut |result: &text::Interim| print!("{}", text::interim(&options, result));
+    let outcome = client::run(&options, on_interim, &signal::interrupted)
+        .map_err(|error| error.to_string())?;
+    print!("{}", text::result(&outcome, &selection));
+    Ok(())
 }
 
 fn with_help(error: &WrongOption) -> String {
     format!("{error}\nnetperf -h lists what there is.")
-}
-
-fn run(options: &Options) -> Result<(), String> {
-    print!("{}", text::heading(options));
-    let on_interim = &mut |result: &text::Interim| print!("{}", text::interim(options, result));
-    let outcome = client::run(options, on_interim, &signal::interrupted)
-        .map_err(|error| error.to_string())?;
-    print!("{}", text::result(&outcome).map_err(|error| error.to_string())?);
-    Ok(())
 }
 
 fn server(words: impl Iterator<Item = OsString>) -> Result<(), String> {

@@ -5,11 +5,11 @@ use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_netperf::wire::{Answer, Message, Request, direction};
 
-use crate::common::{Ended, free_port, linerate, signal};
+use crate::common::{Ended, free_port, linerate, signal, wait};
 
 /// A server, which ends with the test.
 struct Server {
@@ -137,18 +137,21 @@ fn what_a_client_may_not_have_is_refused_with_the_reason() {
 #[test]
 fn no_datagram_goes_to_a_host_without_a_control_connection() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Server::at(folder.path(), "127.0.0.1", &[]);
+    let mut server = Server::at(folder.path(), "127.0.0.1", &["--longest", "30 s"]);
     let mut control = TcpStream::connect(("127.0.0.1", server.port)).expect("a server");
     let asked = Request {
         buffers: [-1; 2],
         sizes: [-1; 2],
         exchange: [1, 1],
-        length: 1,
         family: 4,
         is_udp: true,
         direction: direction::SENDS | direction::RECEIVES,
         ..Request::default()
     };
+    // Without a request to wait for, the server would answer for ever.
+    let empty = Request { exchange: [0, 0], ..asked.clone() };
+    empty.message(None).write(&mut control).expect("a request");
+    assert_ne!(Message::read(&mut control).expect("an answer").word, 0);
     asked.message(None).write(&mut control).expect("a request");
     let answer = Answer::read(&Message::read(&mut control).expect("an answer"));
     let to = ("127.0.0.1", answer.port);
@@ -161,8 +164,57 @@ fn no_datagram_goes_to_a_host_without_a_control_connection() {
     };
     assert!(ask("127.77.9.2").is_err(), "a stranger is answered");
     assert_eq!(ask("127.0.0.1").expect("an answer"), 1);
+    // A test without end ends with the control connection, long before the longest load.
     drop(control);
+    let since = Instant::now();
+    let of_test = |line: &String| line.contains("transactions/s");
+    let line = server.lines.by_ref().map(|line| line.expect("text")).find(of_test);
+    assert!(line.is_some() && since.elapsed() < Duration::from_secs(15), "{line:?}");
     server.end();
+}
+
+#[test]
+fn a_server_ends_a_load_that_lasts_longer_than_its_owner_permits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let server = Server::at(folder, "127.0.0.1", &["--longest", "1 s"]);
+    for test in ["TCP_STREAM", "TCP_MAERTS", "TCP_RR", "UDP_RR"] {
+        let line = ["-t", test, "-l", "20", "--", "-k", "ELAPSED_TIME"];
+        let elapsed = value(&netperf(folder, server.port, &line).expect(0), "ELAPSED_TIME");
+        assert!(elapsed < 15.0, "{test}: {elapsed}");
+    }
+    server.end();
+}
+
+#[test]
+fn an_interrupt_ends_a_test_without_end_with_its_result() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let server = Server::at(folder, "127.0.0.1", &["--longest", "30 s"]);
+    let port = server.port.to_string();
+    for test in ["TCP_STREAM", "TCP_MAERTS", "TCP_RR"] {
+        let mut endless = called(folder, "netperf");
+        endless.args(["-H", "127.0.0.1", "-p", &port, "-t", test, "-l", "0", "-D", "0.1"]);
+        endless.args(["--", "-k", "ELAPSED_TIME"]);
+        let mut endless = endless.stdout(Stdio::piped()).spawn().expect("netperf");
+        let printed = BufReader::new(endless.stdout.take().expect("piped")).lines();
+        let mut printed = printed.map(|line| line.expect("text"));
+        assert!(printed.any(|line| line.starts_with("NETPERF_ENDING[0]=")), "{test}");
+        signal(endless.id(), "INT");
+        // Without the interrupt the server ends it after its longest load.
+        let elapsed = printed.find_map(|line| line.strip_prefix("ELAPSED_TIME=")?.parse().ok());
+        wait(endless).expect(0);
+        assert!(elapsed.is_some_and(|seconds: f64| seconds < 15.0), "{test}: {elapsed:?}");
+    }
+    server.end();
+}
+
+#[test]
+fn a_misspelt_selector_is_reported_before_the_test() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // No server is needed to see it.
+    let ended = netperf(folder.path(), free_port(), &["--", "-k", "THROUGHPUTT"]).expect(1);
+    assert!(ended.stderr.contains("no selector is called \"THROUGHPUTT\""), "{ended:?}");
 }
 
 #[test]

@@ -31,8 +31,10 @@ fn the_command_lines_of_flent_are_understood() {
     );
     assert_eq!(options.congestion, ["cubic"; 2]);
     // Its question whether UDP_RR has a timeout and -D takes a negative time.
-    let options = asked("-l 1 -D -0.2 -- -e 1").expect("understood");
+    let options = asked("-l 1 -D -0.2 -t UDP_RR -- -e 1").expect("understood");
     assert_eq!(options.timeout, Some(Duration::from_secs(1)));
+    let probe = asked("-l 1 -D -0.2 -- -e 1").expect_err("a stream has no timeout").to_string();
+    assert!(!probe.contains("invalid option -- '"), "{probe}");
 }
 
 #[test]
@@ -60,9 +62,14 @@ fn a_test_is_chosen_by_name_or_by_its_parts() {
     let test = |line| asked(line).map(|options| options.test.name);
     assert_eq!(test("-t udp_rr"), Ok("UDP_RR"));
     assert_eq!(test("-t omni -- -d rr -T udp"), Ok("UDP_RR"));
-    assert_eq!(test("-t omni -- -c -d rr"), Ok("TCP_RR"));
+    assert_eq!(test("-t omni -- -c -d rr"), Ok("TCP_CRR"));
+    assert_eq!(test("-t omni -- -d rr -c"), Ok("TCP_CRR"));
     assert_eq!(test("-t TCP_RR -- -c"), Ok("TCP_CRR"));
+    assert_eq!(test("-t omni -- -t dgram"), Ok("UDP_STREAM"));
     assert!(test("-t SCTP_STREAM").is_err());
+    for none in ["-t omni -- -c", "-t UDP_RR -- -c", "-t omni -- -d recv -T udp"] {
+        assert_eq!(test(none), Err(WrongOption::NoTest), "{none}");
+    }
 }
 
 #[test]
@@ -79,6 +86,7 @@ fn what_is_not_understood_is_refused_with_its_reason() {
     assert!(refused("-t UDP_STREAM -l -5").contains("in seconds"));
     assert!(refused("-- -m 4G").contains("a number of bytes"));
     assert!(refused("-- -r 0x").contains("a number of bytes"));
+    assert!(refused("-- -r 1,0").contains("at least one byte"));
 }
 
 #[test]

@@ -18,6 +18,7 @@ fn outcome(line: &str) -> Outcome {
         largest_segment: 1_448,
         retransmits: 5,
         congestion: "cubic".to_owned(),
+        n_cpus: 2,
         cpu: options.cpu[0].then_some(CpuUse { total: 50.0, n_cpus: 2, ..CpuUse::default() }),
     };
     let answer =
@@ -35,7 +36,11 @@ fn outcome(line: &str) -> Outcome {
 
 fn printed(line: &str) -> String {
     let outcome = outcome(line);
-    heading(&outcome.options) + &result(&outcome).expect("no file")
+    heading(&outcome.options) + &selected(&outcome)
+}
+
+fn selected(outcome: &Outcome) -> String {
+    result(outcome, &Selection::of(&outcome.options).expect("known names"))
 }
 
 #[test]
@@ -75,28 +80,30 @@ fn selectors_are_pairs_values_and_tables() {
          RT_LATENCY=50.000\nLOCAL_CPU_UTIL=-1.00\n"
     );
     assert_eq!(
-        result(&outcome("-- -o ELAPSED_TIME,throughput")).expect("no file"),
+        selected(&outcome("-- -o ELAPSED_TIME,throughput")),
         "Elapsed Time (sec),Throughput\n2.00,450.00\n"
     );
     assert_eq!(
-        result(&outcome("-t TCP_RR -- -O REQUEST_SIZE,TRANSACTION_RATE")).expect("no file"),
+        selected(&outcome("-t TCP_RR -- -O REQUEST_SIZE,TRANSACTION_RATE")),
         "Request Transaction \nSize    Rate        \nBytes   Tran/s      \n                    \n\
          1       20000.000   \n"
     );
-    assert_eq!(
-        result(&outcome("-P 0 -- -o ELAPSED_TIME;THROUGHPUT")).expect("no file"),
-        "2.00\n450.00\n"
-    );
-    let unknown = result(&outcome("-- -k THROUGHPUTT")).expect_err("misspelt").to_string();
+    assert_eq!(selected(&outcome("-P 0 -- -o ELAPSED_TIME;THROUGHPUT")), "2.00\n450.00\n");
+    let misspelt = outcome("-- -k THROUGHPUTT").options;
+    let unknown = Selection::of(&misspelt).expect_err("misspelt").to_string();
     assert_eq!(unknown, "no selector is called \"THROUGHPUTT\"; -k ? lists them");
-    let all = result(&outcome("-- -k all")).expect("no file");
+    let all = selected(&outcome("-- -k all"));
     assert_eq!(all.lines().count(), selectors::SELECTORS.len());
 }
 
 #[test]
 fn only_selectors_of_single_transactions_need_their_times() {
-    assert!(selectors::needs_latencies("THROUGHPUT,P99_LATENCY"));
-    assert!(!selectors::needs_latencies("THROUGHPUT,RT_LATENCY"));
+    let is_timed = |names: &str| {
+        let options = outcome(&format!("-- -k {names}")).options;
+        Selection::of(&options).expect("known names").is_timed()
+    };
+    assert!(is_timed("THROUGHPUT,p99_latency") && is_timed("all"));
+    assert!(!is_timed("THROUGHPUT,RT_LATENCY"));
 }
 
 #[test]
