@@ -259,8 +259,8 @@ fn shape(pair: &Pair, how: &str) {
     veth::host::ran(&format!("{tc} add dev lr0 root tbf {how}"));
 }
 
-/// The queue of 100 MB has room for everything that a socket of 16 MiB may send, so the socket is
-/// the full part and nobody drops a frame.
+/// A queue of 100 MB has room for everything that a socket of 16 MiB may send, so the socket is
+/// the full part and nobody drops a frame; with one of 20 kB it is the other way round.
 #[test]
 fn frames_for_which_a_socket_has_no_room_are_unsent_and_not_dropped() {
     let Some(pair) =
@@ -269,15 +269,18 @@ fn frames_for_which_a_socket_has_no_room_are_unsent_and_not_dropped() {
         return;
     };
     let table = json!({ "mode": "packet", "frame_size": "1518 B" });
-    let [active, _] = run_lossy_until(
-        || {
-            shape(&pair, "rate 1mbit burst 10kb limit 100mb");
-            opened(&pair, &table)
-        },
-        |[active, _]| sum(active, WouldBlock) > 0,
-    );
-    let counted = [WouldBlock, SendDrops].map(|counter| sum(&active, counter));
-    assert!(counted[0] > 0 && counted[1] == 0, "{counted:?}: no room, drops");
+    for (limit, full, other) in [("100mb", WouldBlock, SendDrops), ("20kb", SendDrops, WouldBlock)]
+    {
+        let [active, _] = run_lossy_until(
+            || {
+                shape(&pair, &format!("rate 1mbit burst 10kb limit {limit}"));
+                opened(&pair, &table)
+            },
+            |[active, _]| sum(active, full) > 0,
+        );
+        let counted = [full, other].map(|counter| sum(&active, counter));
+        assert!(counted[0] > 0 && counted[1] == 0, "{limit}: {full:?} and {other:?}: {counted:?}");
+    }
 }
 
 #[test]

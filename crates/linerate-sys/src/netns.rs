@@ -40,6 +40,25 @@ pub fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Result<T>
     })
 }
 
+/// Runs `work` inside a new network namespace without a name and returns its result. The namespace
+/// ends with the last descriptor or process inside.
+///
+/// # Errors
+/// If this process may not create one (needs CAP_SYS_ADMIN).
+///
+/// # Panics
+/// If `work` panics.
+pub(crate) fn within_new<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            raw::own_network()
+                .map_err(|e| SysError::new("make", "a network namespace for a program", e))?;
+            Ok(work())
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 mod raw {
     #![allow(unsafe_code)]
 
@@ -49,6 +68,12 @@ mod raw {
 
     fn done(answer: libc::c_int) -> io::Result<()> {
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    pub(super) fn own_network() -> io::Result<()> {
+        // SAFETY: no memory is passed. The flag affects nothing but the network namespace of this
+        // thread.
+        done(unsafe { libc::unshare(libc::CLONE_NEWNET) })
     }
 
     pub(super) fn own_mounts() -> io::Result<()> {

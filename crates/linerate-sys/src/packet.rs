@@ -24,7 +24,7 @@ pub use block::RingFrame;
 pub use filter::{Accept, Filter, Share, deafen};
 pub use ring::{FrameRing, RingShape, RingStatistics};
 pub use send_ring::{RingSent, SendRing, Stopped};
-pub use sender::{FrameSender, QueueingDiscipline, SEND_PATIENCE};
+pub use sender::{FrameSender, QueueingDiscipline};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Frames of every EtherType.

@@ -213,6 +213,17 @@ pub fn held(socket: &impl AsFd) -> Result<usize> {
         .map_err(|cause| SysError::new("read SO_MEMINFO of", describe(socket), cause))
 }
 
+/// Returns true if frames or datagrams under way fill at least seven eighths of the send buffer
+/// (`SO_MEMINFO`, since Linux 4.12). A call that has just failed for lack of room finds it so.
+///
+/// # Errors
+/// If the kernel does not have the option.
+pub fn is_full(socket: &impl AsFd) -> Result<bool> {
+    let [_, _, sent, room] = raw::get::<[u32; 4]>(socket, libc::SOL_SOCKET, libc::SO_MEMINFO)
+        .map_err(|cause| SysError::new("read SO_MEMINFO of", describe(socket), cause))?;
+    Ok(u64::from(sent) * 8 >= u64::from(room) * 7)
+}
+
 /// Sets the differentiated services code point (RFC 2474), 0 to 63, for the socket's address
 /// family, and returns the effective value. On an IPv6 socket the value also applies to mapped IPv4
 /// addresses if the kernel allows it.

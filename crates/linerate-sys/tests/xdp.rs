@@ -55,20 +55,6 @@ fn numbered(n: u32, bytes: u32) -> Vec<(u32, u32)> {
     (0..n).map(|number| (number, bytes)).collect()
 }
 
-/// Attaches as soon as the previous program is gone. A process that another test starts also has
-/// its descriptor, until that process executes another program.
-fn attach_when_free(placement: Placement, several: bool) -> Filter {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match Filter::attach(DEVICE, &[&ours()], Some(placement), several) {
-            Err(busy) if busy.errno() == Some(libc::EEXIST) && Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            attached => return attached.expect("veth takes both"),
-        }
-    }
-}
-
 /// Opens a receiver at end 1 with its program, and a sender at end 0.
 fn ends(
     pair: &Pair,
@@ -77,7 +63,8 @@ fn ends(
     several: bool,
 ) -> (XdpSocket, Filter, XdpSocket) {
     let (receiver, filter) = pair.at(1, || {
-        let filter = attach_when_free(placement, several);
+        let filter =
+            Filter::attach(DEVICE, &[&ours()], Some(placement), several).expect("veth takes both");
         let socket = XdpSocket::open(DEVICE, options(0, frame_bytes)).expect("queue 0 is free");
         filter.direct(&socket).expect("the same device");
         (socket, filter)
@@ -179,9 +166,7 @@ fn each_queue_has_its_socket() {
     assert_eq!(receive(&mut receivers[1], 20), numbered(20, 60));
 }
 
-/// Returns for each of `frames` whether a filter with these alternatives takes it, on a pair of its
-/// own: a filter is detached when its last descriptor is closed, and a child that another test
-/// starts meanwhile has a copy until it executes its program.
+/// Returns for each of `frames` whether a filter with these alternatives takes it.
 fn taken(alternatives: &[&[Match]], frames: &[&[u8]]) -> Option<Vec<bool>> {
     let pair = Pair::new("a_match_compares_any_bytes_and_bits", 1, 1500)?;
     Some(pair.at(1, || {

@@ -11,6 +11,7 @@ const PROGRAM_LOAD: libc::c_long = 5;
 const PROGRAM_RUN: libc::c_long = 10;
 const RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const LINK_CREATE: libc::c_long = 28;
+const LINK_DETACH: libc::c_long = 34;
 
 /// Size of names of maps and programs: 15 bytes and a zero.
 const NAME_BYTES: usize = 16;
@@ -283,4 +284,10 @@ pub(crate) fn create_xdp_link(
         LinkCreate { program: number(&program), target_ifindex: ifindex, attach_type: XDP, flags };
     // SAFETY: no address is passed.
     unsafe { open(LINK_CREATE, &mut attributes) }
+}
+
+/// Detaches the program of `link`, whoever else has that link open.
+pub(crate) fn detach(link: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no address is passed.
+    unsafe { bpf(LINK_DETACH, &mut number(&link)) }.map(drop)
 }

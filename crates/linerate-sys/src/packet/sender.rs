@@ -20,7 +20,7 @@ use super::{EVERY_TYPE, index_of, open_unbound, raw};
 const SEND_BUFFER: usize = 8 << 20;
 /// Time after which a send gives up if the socket's buffer has no room, so that its thread can
 /// react to other events.
-pub const SEND_PATIENCE: Duration = Duration::from_millis(4);
+const SEND_PATIENCE: Duration = Duration::from_millis(4);
 
 /// Use of the interface's queueing discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,12 +11,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use linerate_model::{Counter, Counters, Nanos};
 use linerate_packet::frame::{FCS_BYTES, VLAN_BYTES};
-use linerate_sys::clock;
 use linerate_sys::packet::{
-    Accept, Filter, FrameRing, FrameSender, QueueingDiscipline, RingFrame, RingShape,
-    SEND_PATIENCE, Share,
+    Accept, Filter, FrameRing, FrameSender, QueueingDiscipline, RingFrame, RingShape, Share,
 };
 use linerate_sys::udp::Wait;
+use linerate_sys::{clock, socket};
 
 use super::backend::{FILLING, Opening, Order, Receive, Transmit, locate};
 use super::filler::Filler;
@@ -71,6 +70,18 @@ impl PacketTransmit {
     }
 }
 
+impl PacketTransmit {
+    /// Returns the error of a call that took fewer frames than it was given. The kernel stops at a
+    /// frame without giving the reason. Either a queue or driver refused that frame and dropped it,
+    /// or the socket's buffer had no room for as long as a call waits, and the frame was not made.
+    /// In both cases it is unsent, and is sent later under the same number. The time of the call
+    /// does not say which: on a busy machine a wait may look short and a refusal long.
+    fn cut_short(&self) -> Counter {
+        let had_no_room = socket::is_full(&self.sender).unwrap_or(false);
+        if had_no_room { Counter::WouldBlock } else { Counter::SendDrops }
+    }
+}
+
 impl Transmit for PacketTransmit {
     fn mode(&self) -> String {
         let (mode, way) = match self.discipline {
@@ -93,11 +104,9 @@ impl Transmit for PacketTransmit {
         change[Counter::CallsSent] += 1;
         let taken = match self.sender.send(order.n as usize, Wait::Block) {
             Ok(taken) => {
-                // A call that ended early because its time was over met a full buffer, not a
-                // refusal.
-                let ran_out = clock::monotonic().saturating_sub(order.now.0)
-                    >= SEND_PATIENCE.as_nanos() as u64;
-                change[cut_short(ran_out)] += u64::from(taken < order.n as usize);
+                if taken < order.n as usize {
+                    change[self.cut_short()] += 1;
+                }
                 taken as u32
             }
             Err(error) if error.raw_os_error() == Some(NO_BUFFERS) => {
@@ -118,14 +127,6 @@ impl Transmit for PacketTransmit {
     fn sent(&self, flow_idx: usize) -> (u64, u64) {
         self.filler.sent(flow_idx)
     }
-}
-
-/// Returns the error of a call that took fewer frames than it was given. The kernel stops at a
-/// frame without giving the reason. Either a queue or driver refused that frame and dropped it, at
-/// once; or the socket's buffer had no room for as long as a call waits, and the frame was not
-/// made. In both cases it is unsent, and is sent later under the same number.
-fn cut_short(ran_out: bool) -> Counter {
-    if ran_out { Counter::WouldBlock } else { Counter::SendDrops }
 }
 
 /// `ENOBUFS`: a queue or driver refused a frame and dropped it (the same on every architecture
