@@ -42,6 +42,8 @@ pub struct Request<'a> {
     pub ledger: &'a Path,
     /// True to continue a campaign that is already in it.
     pub resume: bool,
+    /// True if another campaign on this ground follows at once.
+    pub returns: bool,
     /// Viewers of the campaign.
     pub live: &'a Live,
 }
@@ -70,7 +72,8 @@ pub fn conduct_serving(
 ) -> Result<(Campaign, RunSummary)> {
     let trials = checks::trials(request.found, request.plan, request.ground)?;
     let Ground { timeouts, away, .. } = *request.ground;
-    let mut options = RunOptions { timeouts, away, ..RunOptions::default() };
+    let mut options =
+        RunOptions { timeouts, away, returns: request.returns, ..RunOptions::default() };
     // Filling a scratch file takes longer than an agent waits by default.
     if trials.iter().flat_map(|trial| &trial.jobs).any(|job| job.workload == STORAGE) {
         options.patience = FILLING;
@@ -193,6 +196,7 @@ pub fn drafted(
         path: &[],
         ledger: &ledger,
         resume: false,
+        returns: false,
         live,
     };
     conduct_serving(&request, served, watch)

@@ -267,6 +267,7 @@ impl Bench for SimulatedBench {
                             by: "another".into(),
                             since_s: 3,
                             left_s: 0,
+                            ahead: 0,
                         },
                     )
                 }),

@@ -221,6 +221,7 @@ impl Ledgers<'_> {
             // Every stage is a campaign of its own. An older ledger of the same name would mix two
             // ladders.
             resume: false,
+            returns: true,
             live: self.audience.live(),
         };
         let mut watcher = self.audience.watcher();

@@ -67,9 +67,10 @@ pub enum ControlError {
     },
     /// The agent serves another conductor.
     #[error(
-        "greet agent on {host}: it is busy with a campaign of {by}, for {since_s} s so far{}. Wait \
-            (`--wait`), or end that campaign.",
-        more(*left_s)
+        "greet agent on {host}: it is busy with {by}, for {since_s} s so far{}{}. \
+            Wait (`--wait`), or end that campaign.",
+        more(*left_s),
+        behind(*ahead)
     )]
     Busy {
         /// The agent's host.
@@ -80,6 +81,8 @@ pub enum ControlError {
         since_s: u64,
         /// Time that it is expected to take from now on, seconds; 0 if unknown.
         left_s: u64,
+        /// Number of conductors that wait and come first.
+        ahead: u64,
     },
     /// The agent refused for another reason.
     #[error("greet agent on {host}: refused: {why}")]
@@ -177,6 +180,15 @@ fn more(left_s: u64) -> String {
     if left_s == 0 { String::new() } else { format!(", about {left_s} s more") }
 }
 
+/// Returns the addition to a message about the conductors that come first.
+fn behind(ahead: u64) -> String {
+    match ahead {
+        0 => String::new(),
+        1 => ", and another campaign waits before this one".into(),
+        n => format!(", and {n} other campaigns wait before this one"),
+    }
+}
+
 impl ControlError {
     /// Returns the failure of `operation`, which listens on `address`.
     pub(crate) fn listen(
@@ -200,7 +212,7 @@ impl From<ControlError> for Failure {
     fn from(error: ControlError) -> Self {
         match error {
             ControlError::UnknownHost { .. } => Self::wrong(error),
-            ControlError::Busy { .. } => Self::busy(error),
+            ControlError::Busy { ahead, .. } => Self::busy(error, ahead + 1),
             _ => Self::missing(error),
         }
     }

@@ -164,6 +164,40 @@ fn a_second_conductor_learns_who_is_being_served_and_is_served_afterwards() {
     assert_eq!(summary.completed, 1);
 }
 
+/// Greets the agent as the conductor `turn`. Returns the connection and the answer.
+fn greet(address: SocketAddr, turn: u64, returns: bool) -> (TcpStream, Message) {
+    let mut greeting = Greeting::new(HelloRole::Conductor, &format!("conductor {turn}"));
+    (greeting.turn, greeting.returns) = (turn, returns);
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(&encode(&Message::Hello(Box::new(greeting))).unwrap()).unwrap();
+    let mut bytes = vec![0; 4];
+    socket.read_exact(&mut bytes).unwrap();
+    let length = u32::from_be_bytes(bytes[..].try_into().unwrap());
+    bytes.resize(4 + length as usize, 0);
+    socket.read_exact(&mut bytes[4..]).unwrap();
+    (socket, decode(&bytes).unwrap().unwrap().0)
+}
+
+#[test]
+fn conductors_that_wait_are_served_in_turn_and_see_how_many_come_first() {
+    let running = serve(AgentOptions::default());
+    let ask = |turn, returns| greet(running.address, turn, returns);
+    let refused = |turn| match ask(turn, false).1 {
+        Message::Busy { by, ahead, .. } => (by.split(" (").next().unwrap().to_owned(), ahead),
+        served => panic!("{turn}: {served:?}"),
+    };
+    let (first, answer) = ask(1, true);
+    assert!(matches!(answer, Message::Hello(_)), "{answer:?}");
+    let asked = [2, 3, 2, 3, 4].map(refused);
+    assert_eq!(asked, [0, 0, 0, 1, 2].map(|ahead| ("conductor 1".to_owned(), ahead)));
+    let left = Instant::now();
+    drop(first);
+    let is_served = |turn: &u64| matches!(ask(*turn, false).1, Message::Hello(_));
+    let mut rounds = (0..1_000).flat_map(|_| [4, 3, 2]);
+    assert_eq!(rounds.find(is_served), Some(2));
+    assert!(left.elapsed() > Duration::from_secs(1), "its command was expected back");
+}
+
 #[test]
 fn a_conductor_that_vanishes_while_its_trial_waits_leaves_the_agent_to_the_next() {
     let running = serve(AgentOptions::default());

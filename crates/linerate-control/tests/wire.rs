@@ -87,7 +87,7 @@ fn every_message() -> Vec<Message> {
         Incident { host: String::new(), kind: IncidentKind::NotGranted, message: "less".into() };
     vec![
         Message::Hello(Box::new(greeting)),
-        Message::Busy { by: "campaign x (192.0.2.9:1)".into(), since_s: 12, left_s: 48 },
+        Message::Busy { by: "campaign x (192.0.2.9:1)".into(), since_s: 12, left_s: 48, ahead: 0 },
         Message::Refused { version: 1, release: "0.1.0".into(), why: "no".into() },
         Message::Ping { n: 1, sent_ns: 0 },
         Message::Pong { n: 1, clock_ns: u64::MAX, sent_ns: 0, answered_ns: 0 },

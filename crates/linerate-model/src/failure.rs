@@ -48,7 +48,8 @@ pub struct Failure {
     exit: Exit,
     cause: Cause,
     /// True if an agent was busy with another campaign.
-    is_busy: bool,
+    /// Place in the queue of a busy agent, from 1.
+    turn: Option<u64>,
 }
 
 /// Cause of a failure.
@@ -70,7 +71,7 @@ pub enum Cause {
 impl Failure {
     /// Returns a failure of class `exit`. `message` names operation, object, cause and remedy.
     pub fn new(exit: Exit, message: impl Display) -> Self {
-        Self { exit, cause: Cause::Message(message.to_string()), is_busy: false }
+        Self { exit, cause: Cause::Message(message.to_string()), turn: None }
     }
 
     /// Returns the failure of a wrong command line or plan.
@@ -83,9 +84,10 @@ impl Failure {
         Self::new(Exit::Missing, message)
     }
 
-    /// Returns the failure of an agent that is busy with another campaign.
-    pub fn busy(message: impl Display) -> Self {
-        Self { is_busy: true, ..Self::missing(message) }
+    /// Returns the failure of an agent that is busy with another campaign, and for which this one
+    /// would wait as number `turn`, from 1.
+    pub fn busy(message: impl Display, turn: u64) -> Self {
+        Self { turn: Some(turn), ..Self::missing(message) }
     }
 
     /// Returns the failure with every problem of `text`, which was read from `origin`.
@@ -102,7 +104,7 @@ impl Failure {
         Self {
             exit: Exit::Wrong,
             cause: Cause::Text { origin: origin.to_owned(), text: text.to_owned(), problems },
-            is_busy: false,
+            turn: None,
         }
     }
 
@@ -125,7 +127,13 @@ impl Failure {
     /// Returns whether an agent was busy with another campaign, which ends without intervention.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
-        self.is_busy
+        self.turn.is_some()
+    }
+
+    /// Returns the place in the queue of a busy agent, from 1.
+    #[must_use]
+    pub const fn turn(&self) -> Option<u64> {
+        self.turn
     }
 
     /// Returns whether only this piece of work cannot be done, because its plan is refused or

@@ -113,7 +113,7 @@ impl Bench for FleetBench {
         if busy > 0 {
             self.busy.set(busy - 1);
             let (host, by) = ("n2".to_owned(), "another".to_owned());
-            let error = ControlError::Busy { host, by, since_s: 3, left_s: 0 };
+            let error = ControlError::Busy { host, by, since_s: 3, left_s: 0, ahead: 0 };
             return (None, Some(Failure::from(error).into()));
         }
         if self.second_fails && name == "again" {

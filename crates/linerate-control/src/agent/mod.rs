@@ -1,6 +1,7 @@
 //! Agent: carries out the trials of a conductor, and survives whatever a peer sends.
 //!
-//! It serves one conductor at a time, and answers a second one that it is busy. Strangers have the
+//! It serves one conductor at a time, and answers a second one that it is busy and how many wait
+//! before it. Strangers have the
 //! time of a handshake to prove their identity, in a bounded number of threads. When too many try,
 //! the oldest attempt is cut off, so that slow ones keep nobody out. Everything else that a
 //! stranger sends is counted and dropped.
@@ -14,6 +15,7 @@ mod presence;
 mod session;
 mod trial;
 mod tuning;
+mod turns;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -398,7 +400,7 @@ impl Serving {
             (shared.options.notify)(&format!("cannot accept connections any more: {error}"));
         }
         for place in [&agent.shared.measuring, &agent.shared.tuning] {
-            if let Some(holder) = place.holder().as_ref() {
+            if let Some(holder) = &place.state().holder {
                 // Its thread frees the place itself, after it has put everything back.
                 (holder.closer)();
             }
@@ -472,8 +474,8 @@ fn watch(entrance: &Arc<Entrance>, stopping: &Arc<AtomicBool>) -> io::Result<Joi
         while !stopping.load(Ordering::Relaxed) {
             thread::sleep(PERIOD);
             for place in [&shared.measuring, &shared.tuning] {
-                let holder = place.holder();
-                let keyed = holder.as_ref().and_then(|holder| Some((holder, holder.key?)));
+                let state = place.state();
+                let keyed = state.holder.as_ref().and_then(|holder| Some((holder, holder.key?)));
                 let Some((holder, key)) = keyed else { continue };
                 // An unreadable list ends no session; new ones are refused meanwhile.
                 if keys.may(key, Right::Conduct).is_ok_and(|may| !may) {

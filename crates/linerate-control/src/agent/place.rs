@@ -2,12 +2,14 @@
 //!
 //! A newcomer gets a place that is free or becomes free in time. A place is taken away only from
 //! a conductor that cannot use it any more: an earlier connection of the newcomer itself, or one
-//! whose host no longer answers ([`presence`](super::presence)).
+//! whose host no longer answers ([`presence`](super::presence)). Conductors that wait take
+//! [`turns`](super::turns).
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::presence::{PAUSE, Presence, Question};
+use super::turns::{Claim, Turns, Who};
 use crate::Fingerprint;
 use crate::link::{Beat, Channel, Closer, Outbox, Pulse};
 use crate::wire::{Greeting, Message};
@@ -26,6 +28,9 @@ pub(super) struct Holder {
     lasts_s: u64,
     pub(super) closer: Closer,
     pulse: Option<Pulse>,
+    /// True if its command runs another campaign afterwards.
+    returns: bool,
+    turn: u64,
     /// Queue of messages to it, once its session has begun.
     outbox: Option<Outbox>,
 }
@@ -38,6 +43,8 @@ impl Holder {
             key: channel.key,
             since: Instant::now(),
             lasts_s: greeting.lasts_s,
+            returns: greeting.returns,
+            turn: greeting.turn,
             closer: Arc::clone(&channel.closer),
             pulse: channel.pulse.clone(),
             outbox: None,
@@ -59,6 +66,10 @@ impl Holder {
             // A session that has not begun cannot be asked anything.
             beat: self.outbox.as_ref().and(self.pulse.as_ref()).and_then(|pulse| pulse()),
         }
+    }
+
+    fn who(&self) -> Who {
+        Who { number: self.turn, key: self.key }
     }
 
     fn busy(&self) -> Busy {
@@ -88,6 +99,8 @@ pub(super) struct Busy {
     pub(super) since_s: u64,
     /// 0 if unknown.
     left_s: u64,
+    /// Number of conductors that wait and come first.
+    ahead: u64,
 }
 
 impl Busy {
@@ -95,13 +108,13 @@ impl Busy {
     /// `lasts_s`. One that takes longer leaves within a second, as far as is known.
     fn after(by: &str, since_s: u64, lasts_s: u64) -> Self {
         let left_s = if lasts_s == 0 { 0 } else { lasts_s.saturating_sub(since_s).max(1) };
-        Self { by: by.to_owned(), since_s, left_s }
+        Self { by: by.to_owned(), since_s, left_s, ahead: 0 }
     }
 }
 
 impl From<Busy> for Message {
-    fn from(Busy { by, since_s, left_s }: Busy) -> Self {
-        Self::Busy { by, since_s, left_s }
+    fn from(Busy { by, since_s, left_s, ahead }: Busy) -> Self {
+        Self::Busy { by, since_s, left_s, ahead }
     }
 }
 
@@ -168,16 +181,52 @@ impl Attempt {
     }
 }
 
+impl Attempt {
+    /// Takes the next step at the place of `other`. Returns how long to wait, unless `newcomer` is
+    /// to leave.
+    fn at(
+        &mut self,
+        other: &Holder,
+        newcomer: &Holder,
+        now: Instant,
+        notify: &dyn Fn(&str),
+    ) -> Result<Duration, Busy> {
+        let seen = other.seen_by(newcomer);
+        match self.step(seen, now) {
+            Step::Leave => Err(other.busy()),
+            Step::Wait(pause) => Ok(pause),
+            Step::Ask(pause) => {
+                other.outbox.iter().for_each(|outbox| outbox.try_send(NUDGE));
+                Ok(pause)
+            }
+            Step::Disconnect(pause) => {
+                if !seen.is_same {
+                    let (gone, by) = (&other.by, &newcomer.by);
+                    notify(&format!("{gone} no longer answers: {by} takes its place"));
+                }
+                (other.closer)();
+                Ok(pause)
+            }
+        }
+    }
+}
+
 /// Place that one conductor has at a time.
 #[derive(Debug, Default)]
 pub(super) struct Place {
-    holder: Mutex<Option<Holder>>,
+    state: Mutex<State>,
     released: Condvar,
 }
 
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) holder: Option<Holder>,
+    turns: Turns,
+}
+
 impl Place {
-    pub(super) fn holder(&self) -> MutexGuard<'_, Option<Holder>> {
-        self.holder.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the place for `newcomer`, within its `patience`. Calls `notify` if it takes the place
@@ -188,31 +237,30 @@ impl Place {
         patience: Patience,
         notify: &dyn Fn(&str),
     ) -> Result<Seat<'_>, Busy> {
+        let who = newcomer.who();
         let mut attempt = Attempt::new(patience, Instant::now());
         // The lock is released only while waiting, so that two newcomers cannot both take it.
-        let mut holder = self.holder();
-        while let Some(other) = holder.as_ref() {
-            let seen = other.seen_by(&newcomer);
-            let pause = match attempt.step(seen, Instant::now()) {
-                Step::Leave => return Err(other.busy()),
-                Step::Wait(pause) => pause,
-                Step::Ask(pause) => {
-                    other.outbox.iter().for_each(|outbox| outbox.try_send(NUDGE));
-                    pause
-                }
-                Step::Disconnect(pause) => {
-                    if !seen.is_same {
-                        let (gone, by) = (&other.by, &newcomer.by);
-                        notify(&format!("{gone} no longer answers: {by} takes its place"));
-                    }
-                    (other.closer)();
-                    pause
-                }
+        let mut state = self.state();
+        loop {
+            let now = Instant::now();
+            let State { holder, turns } = &mut *state;
+            let found = match holder {
+                Some(other) => attempt.at(other, &newcomer, now, notify),
+                None => match turns.claim(who, now) {
+                    Claim::Free => break,
+                    Claim::Behind(by) => Err(Busy { by, ..Busy::default() }),
+                    Claim::Kept(pause) => Ok(pause),
+                },
             };
-            let waited = self.released.wait_timeout(holder, pause);
-            holder = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let pause = found.map_err(|busy| {
+                let ahead = turns.refused(who, &newcomer.by, now);
+                Busy { ahead, ..busy }
+            })?;
+            let waited = self.released.wait_timeout(state, pause);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        *holder = Some(newcomer);
+        state.turns.seated(who);
+        state.holder = Some(newcomer);
         Ok(Seat(self))
     }
 }
@@ -224,7 +272,7 @@ pub(super) struct Seat<'a>(&'a Place);
 impl Seat<'_> {
     /// Begins the session: from now on its conductor can be asked whether it is there.
     pub(super) fn reached_by(&self, outbox: &Outbox) {
-        if let Some(holder) = self.0.holder().as_mut() {
+        if let Some(holder) = self.0.state().holder.as_mut() {
             holder.outbox = Some(outbox.clone());
         }
     }
@@ -232,7 +280,11 @@ impl Seat<'_> {
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        *self.0.holder() = None;
+        let mut state = self.0.state();
+        if let Some(left) = state.holder.take().filter(|left| left.returns) {
+            state.turns.returns(left.who(), Instant::now());
+        }
+        drop(state);
         self.0.released.notify_all();
     }
 }

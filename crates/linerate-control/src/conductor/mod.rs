@@ -45,6 +45,9 @@ pub struct RunOptions {
     pub away: Duration,
     /// Interval between readings of the samplers.
     pub sample_period: Duration,
+    /// True if another campaign with the same agents follows, so that they keep their places free
+    /// for it.
+    pub returns: bool,
 }
 
 impl Default for RunOptions {
@@ -58,6 +61,7 @@ impl Default for RunOptions {
             away: Duration::from_secs(60),
             // docs/methodology/diagnosis.md#evidence: evidence every 100 ms.
             sample_period: Duration::from_millis(100),
+            returns: false,
         }
     }
 }

@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::net::Ipv6Addr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use linerate_model::{
@@ -411,6 +411,8 @@ impl Reach {
     fn greet(&self, host: usize) -> Result<Greeted> {
         let mut ours = Greeting::new(HelloRole::Conductor, &self.name);
         ours.lasts_s = self.lasts_s;
+        ours.turn = own_turn();
+        ours.returns = self.options.returns;
         ours.campaign.clone_from(&self.campaign);
         let (name, address) = &self.addresses[host];
         let (keys, timeouts) = (self.keys.as_ref(), &self.options.timeouts);
@@ -421,6 +423,13 @@ impl Reach {
         }
         Ok(greeted)
     }
+}
+
+/// Returns the number under which this process waits for its turn: one command, whose campaigns
+/// follow each other.
+fn own_turn() -> u64 {
+    static TURN: OnceLock<u64> = OnceLock::new();
+    *TURN.get_or_init(|| u64::from_ne_bytes(tls::random()) | 1)
 }
 
 /// Connects to the agent of `host` at `address` and greets it with `ours`.
@@ -484,8 +493,8 @@ fn understand(host: &str, answer: Message) -> Result<Box<Greeting>> {
             Err(version_mismatch(host, version, &release))
         }
         Message::Refused { why, .. } => Err(ControlError::Refused { host, why: printable(&why) }),
-        Message::Busy { by, since_s, left_s } => {
-            Err(ControlError::Busy { host, by: printable(&by), since_s, left_s })
+        Message::Busy { by, since_s, left_s, ahead } => {
+            Err(ControlError::Busy { host, by: printable(&by), since_s, left_s, ahead })
         }
         other => {
             let why = format!("its first message was {}, no greeting", crate::wire::name(&other));

@@ -53,6 +53,14 @@ pub struct Greeting {
     /// Time that the conductor's campaign is expected to take, seconds; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lasts_s: u64,
+    /// Number by which an agent recognizes a conductor that asks again while it waits for its turn;
+    /// 0 if it does not wait.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub turn: u64,
+    /// True if another campaign of the conductor's command follows, for which it needs the agent
+    /// again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub returns: bool,
     /// True if a conductor wants to change settings ([`Message::Tune`]) and not to measure. An
     /// agent serves one conductor of each kind at a time.
     #[serde(default)]
@@ -104,6 +112,8 @@ impl Greeting {
             name: name.into(),
             campaign: String::new(),
             lasts_s: 0,
+            turn: 0,
+            returns: false,
             tunes: false,
             asks: None,
             routes: Vec::new(),
@@ -192,6 +202,9 @@ pub enum Message {
         /// Time that it is expected to take from now on, seconds; 0 if unknown.
         #[serde(default, skip_serializing_if = "is_zero")]
         left_s: u64,
+        /// Number of conductors that wait and come first.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        ahead: u64,
     },
     /// Either end: the session is refused.
     Refused {

@@ -29,9 +29,9 @@ pub(crate) struct WaitArgs {
     /// Wait while the agent is busy with another campaign
     #[arg(long)]
     wait: bool,
-    /// True once the reason was printed.
+    /// Place in the queue that was printed last.
     #[arg(skip)]
-    is_announced: Cell<bool>,
+    announced: Cell<Option<u64>>,
 }
 
 impl WaitArgs {
@@ -76,7 +76,7 @@ impl WaitArgs {
         if !self.wait || interrupted() {
             return false;
         }
-        if !self.is_announced.replace(true) {
+        if self.announced.replace(busy.turn()) != busy.turn() {
             eprintln!("waiting: {}", busy.message());
         }
         std::thread::sleep(PAUSE);
@@ -108,7 +108,8 @@ pub(crate) fn at(
     let mut ground = testbeds::prepare(place)?;
     let view = View::new(command, global.console());
     let live = view.live();
-    let request = Request { found, plan, ground: &ground, path: &[], ledger, resume, live };
+    let (path, returns) = (&[], false);
+    let request = Request { found, plan, ground: &ground, path, ledger, resume, returns, live };
     let mut display = Display::new(&view);
     let measured = conduct::conduct(&request, &mut |event| display.show(&event))?;
     // The bar and the view must be gone before the answer is printed, and the lab before the report

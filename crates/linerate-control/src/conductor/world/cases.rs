@@ -188,7 +188,13 @@ fn trials_that_do_not_need_an_agent_that_stays_away_are_still_run() {
 #[test]
 fn a_busy_agent_at_the_start_ends_it_before_anything_is_recorded() {
     let mut world = World::new();
-    let busy = ControlError::Busy { host: "a".into(), by: "another".into(), since_s: 3, left_s: 0 };
+    let busy = ControlError::Busy {
+        host: "a".into(),
+        by: "another".into(),
+        since_s: 3,
+        left_s: 0,
+        ahead: 0,
+    };
     world.agents[0].at_first = Some(busy);
     let world = run_three(world);
     assert!(matches!(world.result, Some(Err(ControlError::Busy { .. }))));

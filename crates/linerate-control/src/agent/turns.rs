@@ -1,0 +1,179 @@
+//! Order in which conductors get a place that one of them has.
+//!
+//! A conductor that was refused may wait: it asks again about once a second, under the same number.
+//! The agent remembers its turn between two attempts, so that nobody who comes later gets the place
+//! first. Nothing is held meanwhile, not even a connection, so conductors that need several hosts
+//! cannot block each other for ever. A command that runs one campaign after another also keeps the
+//! place between them. All decisions are made in virtual time.
+
+use std::time::{Duration, Instant};
+
+use crate::Fingerprint;
+
+/// Time after which a conductor that has not asked again has stopped waiting.
+const STALE: Duration = Duration::from_secs(5);
+/// Longest time between two campaigns of one command: it judges the one, prepares the other, and
+/// asks twice a second if the place is taken.
+const BETWEEN: Duration = Duration::from_secs(2);
+/// Most conductors whose turns are remembered. Others find the place by chance.
+const MOST: usize = 64;
+
+/// Conductor that takes turns: the number that it chose, and its key. Zero stands for one of a
+/// release that chooses none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Who {
+    pub(super) number: u64,
+    pub(super) key: Option<Fingerprint>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    who: Who,
+    by: String,
+    asked: Instant,
+    /// True once it has asked again. One that does not, does not wait: it has no turn.
+    waits: bool,
+}
+
+/// Claim to a place that nobody has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// Nobody comes first.
+    Free,
+    /// This conductor waits and comes first.
+    Behind(String),
+    /// A command that has just left is expected back within this time.
+    Kept(Duration),
+}
+
+/// Conductors that wait for one place, in the order in which they asked first.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    waiting: Vec<Waiting>,
+    kept: Option<(Who, Instant)>,
+}
+
+impl Turns {
+    /// Returns the claim of `who` to the place, which nobody has.
+    pub(super) fn claim(&mut self, who: Who, now: Instant) -> Claim {
+        self.forget(now);
+        match self.kept {
+            Some((command, until)) if command != who => {
+                return Claim::Kept(until.saturating_duration_since(now));
+            }
+            // It comes before those that wait: they did so for all of its campaigns.
+            Some(_) => return Claim::Free,
+            None => {}
+        }
+        match self.waiting.iter().find(|other| other.waits) {
+            Some(first) if first.who != who => Claim::Behind(first.by.clone()),
+            _ => Claim::Free,
+        }
+    }
+
+    /// Notes that `who`, called `by`, was refused. Returns how many that wait come first.
+    pub(super) fn refused(&mut self, who: Who, by: &str, now: Instant) -> u64 {
+        self.forget(now);
+        let has_room = self.waiting.len() < MOST;
+        match self.waiting.iter_mut().find(|other| other.who == who) {
+            Some(known) => (known.asked, known.waits) = (now, true),
+            None if who.number != 0 && has_room => {
+                self.waiting.push(Waiting { who, by: by.to_owned(), asked: now, waits: false });
+            }
+            None => {}
+        }
+        let first = self.waiting.iter().take_while(|other| other.who != who);
+        first.filter(|other| other.waits).count() as u64
+    }
+
+    /// Notes that `who` has the place.
+    pub(super) fn seated(&mut self, who: Who) {
+        self.waiting.retain(|other| other.who != who);
+        self.kept = None;
+    }
+
+    /// Notes that `who` has left, and is expected back.
+    pub(super) fn returns(&mut self, who: Who, now: Instant) {
+        self.kept = Some((who, now + BETWEEN));
+    }
+
+    fn forget(&mut self, now: Instant) {
+        self.waiting.retain(|other| now.saturating_duration_since(other.asked) < STALE);
+        self.kept = self.kept.filter(|(_, until)| now < *until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(number: u64) -> Who {
+        Who { number, key: None }
+    }
+
+    fn after(began: Instant, ms: u64) -> Instant {
+        began + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn those_who_ask_again_get_turns_in_the_order_in_which_they_asked_first() {
+        let (mut turns, began) = (Turns::default(), Instant::now());
+        let ahead = [1, 2, 3].map(|number| turns.refused(who(number), "x", began));
+        assert_eq!(ahead, [0, 0, 0], "nobody is known to wait yet");
+        // The second asks again before the first does.
+        let ahead = [2, 1, 3].map(|number| turns.refused(who(number), "x", after(began, 1_000)));
+        assert_eq!(ahead, [0, 0, 2]);
+        assert_eq!(turns.refused(who(2), "x", after(began, 2_000)), 1);
+        let claims = [1, 2, 4].map(|number| turns.claim(who(number), after(began, 2_000)));
+        let behind = Claim::Behind("x".into());
+        assert_eq!(claims, [Claim::Free, behind.clone(), behind]);
+        turns.seated(who(1));
+        assert_eq!(turns.claim(who(2), after(began, 2_000)), Claim::Free);
+        assert_eq!(turns.refused(who(2), "x", after(began, 2_000)), 0);
+    }
+
+    #[test]
+    fn one_that_does_not_ask_again_keeps_nobody_out() {
+        let (mut turns, began) = (Turns::default(), Instant::now());
+        turns.refused(who(1), "once", began);
+        assert_eq!(turns.claim(who(2), began), Claim::Free);
+        turns.refused(who(1), "again", after(began, 1_000));
+        assert_eq!(turns.claim(who(2), after(began, 5_999)), Claim::Behind("once".into()));
+        assert_eq!(turns.claim(who(2), after(began, 6_000)), Claim::Free, "it has given up");
+    }
+
+    #[test]
+    fn a_command_of_several_campaigns_keeps_its_place_for_a_moment() {
+        let (mut turns, began) = (Turns::default(), Instant::now());
+        for ms in [0, 1_000] {
+            turns.refused(who(2), "waits", after(began, ms));
+        }
+        turns.returns(who(1), after(began, 1_000));
+        let left = Claim::Kept(Duration::from_millis(500));
+        assert_eq!(turns.claim(who(2), after(began, 2_500)), left);
+        assert_eq!(turns.claim(who(3), after(began, 2_500)), left);
+        assert_eq!(turns.claim(who(1), after(began, 2_500)), Claim::Free);
+        assert_eq!(turns.claim(who(2), after(began, 3_000)), Claim::Free);
+    }
+
+    #[test]
+    fn conductors_without_a_number_and_those_of_other_keys_are_not_mistaken_for_one_that_waits() {
+        let (mut turns, began) = (Turns::default(), Instant::now());
+        for _ in 0..2 {
+            turns.refused(who(0), "old", began);
+            turns.refused(who(1), "new", began);
+        }
+        assert_eq!(turns.refused(who(0), "old", began), 1);
+        let thief = Who { key: Some(Fingerprint([7; 32])), ..who(1) };
+        assert_eq!(turns.claim(thief, began), Claim::Behind("new".into()));
+    }
+
+    #[test]
+    fn the_number_of_turns_is_bounded() {
+        let (mut turns, now) = (Turns::default(), Instant::now());
+        for number in 1..1_000 {
+            turns.refused(who(number), "x", now);
+        }
+        assert_eq!(turns.waiting.len(), MOST);
+    }
+}
