@@ -225,11 +225,13 @@ fn a_client_that_vanishes_frees_its_place() {
     let mut endless = called(folder, "netperf");
     let port = server.port.to_string();
     let endless = endless.args(["-H", "127.0.0.1", "-p", &port, "-t", "TCP_MAERTS", "-l", "0"]);
-    let mut endless = endless.stdout(Stdio::null()).spawn().expect("netperf");
+    let mut endless = endless.args(["-D", "0.1"]).stdout(Stdio::piped()).spawn().expect("netperf");
+    let mut lines = BufReader::new(endless.stdout.take().expect("piped")).lines();
+    let interim = |line: std::io::Result<String>| line.is_ok_and(|line| line.contains("Interim"));
+    assert!(lines.any(interim), "it has a place");
+    std::thread::spawn(move || lines.for_each(drop));
     let brief = ["-l", "1", "-t", "TCP_RR", "-P", "0", "-v", "0"];
-    crate::common::eventually("one too many", || {
-        (netperf(folder, server.port, &brief).code == Some(1)).then_some(())
-    });
+    netperf(folder, server.port, &brief).expect(1);
     signal(endless.id(), "KILL");
     let _ = endless.wait();
     crate::common::eventually("a free place", || {
