@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use linerate_iperf3::auth::Credentials;
 use linerate_iperf3::drive::{Asked, DriveError};
 use linerate_iperf3::wire::{PORT, Parameters, Protocol};
 use linerate_load::workloads::HOST_DEFAULT;
@@ -41,6 +42,8 @@ pub struct ForeignAsked<'a> {
     pub interval: Nanos,
     /// Longest time for each answer of the server.
     pub patience: Option<Nanos>,
+    /// User and password, if the server wants them.
+    pub credentials: Option<&'a Credentials>,
 }
 
 /// Returns the host and port of `iperf3://HOST[:PORT]`; `None` for another host.
@@ -61,6 +64,7 @@ pub fn measurement(asked: &ForeignAsked<'_>) -> Result<Asked> {
         local: asked.local,
         first_port,
         parameters,
+        credentials: asked.credentials.cloned(),
         duration: asked.duration.map(Duration::from),
         omit: asked.omit.into(),
         interval: asked.interval.into(),

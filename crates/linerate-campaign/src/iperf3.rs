@@ -79,7 +79,7 @@ pub const IPERF3: [Iperf3Option; 73] = [
     long("rsa-private-key-path", true, KEYS),
     long("authorized-users-path", true, KEYS),
     long("time-skew-threshold", true, KEYS),
-    long("use-pkcs1-padding", false, KEYS),
+    long("use-pkcs1-padding", false, Works),
     takes('c', "client", Works),
     plain('m', "mptcp", Replaced("there is no Multipath TCP: use tcp, with -P for more flows")),
     long("sctp", false, SCTP),
@@ -137,8 +137,8 @@ pub const IPERF3: [Iperf3Option; 73] = [
         false,
         Replaced("datagrams fit the path's MTU unless -l chooses larger ones"),
     ),
-    long("username", true, KEYS),
-    long("rsa-public-key-path", true, KEYS),
+    long("username", true, Works),
+    long("rsa-public-key-path", true, Works),
 ];
 
 const fn plain(letter: char, long: &'static str, fate: Fate) -> Iperf3Option {

@@ -60,6 +60,7 @@ pub mod fleet;
 pub mod flows;
 pub mod foreign;
 pub mod iperf3;
+pub mod iperf3_users;
 pub mod job_files;
 pub mod judged;
 pub mod labs;

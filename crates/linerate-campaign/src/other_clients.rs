@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use linerate_iperf3::serve::{ServeOptions, Served, serve};
+use linerate_iperf3::serve::{Gate, ServeOptions, Served, serve};
 use linerate_iperf3::session::Limits;
 use linerate_load::Network;
 use linerate_model::BitRate;
@@ -17,6 +17,7 @@ use linerate_stamp::auth::Key;
 use linerate_stamp::reflect::{ReflectEvent, reflect};
 use linerate_sys::signal;
 
+use crate::iperf3_users::Users;
 use crate::{Failure, Result};
 
 /// Server, as a person asked for it.
@@ -38,6 +39,8 @@ pub struct ServerQuestion {
     pub longest: Option<Duration>,
     /// Highest rate of a test.
     pub most_rate: Option<BitRate>,
+    /// Users of an iperf3 server; without them everybody may use it.
+    pub users: Option<Users>,
 }
 
 impl ServerQuestion {
@@ -54,10 +57,14 @@ impl ServerQuestion {
     ///
     /// # Errors
     /// If the address cannot be listened on.
-    pub fn serve_iperf3(self, on_event: impl Fn(&Served) + Send + Sync + 'static) -> Result<()> {
+    pub fn serve_iperf3(
+        mut self,
+        on_event: impl Fn(&Served) + Send + Sync + 'static,
+    ) -> Result<()> {
         let usual = ServeOptions::default();
         let mut limits = Limits { rate: self.most_rate.map(|rate| rate.0 as u64), ..usual.limits };
         limits.load = self.longest.unwrap_or(limits.load);
+        let gate = self.users.take().map(Users::gate).transpose()?;
         let question = Arc::new(self);
         let permitting = Arc::clone(&question);
         let options = ServeOptions {
@@ -66,6 +73,7 @@ impl ServerQuestion {
             limits,
             per_client: question.per_client.map_or(usual.per_client, usize::from),
             permits: Arc::new(move |client| permitting.permits(client)),
+            admits: gate.map(|gate| Arc::new(gate) as Gate),
             ..usual
         };
         let (tell, stop) = question.watched(on_event, |event| matches!(event, Served::Ended(_)))?;

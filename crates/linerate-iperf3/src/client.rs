@@ -227,7 +227,10 @@ impl Client {
     fn doing(&self) -> &'static str {
         match self.phase {
             Phase::Accepted => "waited for its first message",
-            Phase::Parameters => "waited for the answer to its parameters",
+            Phase::Parameters => {
+                "waited for the answer to its parameters, with which it may want a user and a \
+                password"
+            }
             Phase::Opening => "opened data streams",
             Phase::Opened | Phase::Starting => "waited for the start of the load",
             Phase::Running => "sent or received data",

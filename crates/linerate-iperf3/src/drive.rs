@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use socket2::{Domain, Socket, Type};
 
+use crate::auth::{Credentials, unix_seconds};
 use crate::client::{Client, Failure, Order};
 use crate::streams::{
     AsFdObject, Counts, Stream, TCP_BLOCK, UDP_BLOCK, UDP_RATE, cpu_percent, new_socket, receive,
@@ -33,6 +34,8 @@ pub struct Asked {
     pub first_port: Option<u16>,
     /// Parameters; the lengths are those below.
     pub parameters: Parameters,
+    /// User and password, if the server wants them.
+    pub credentials: Option<Credentials>,
     /// Length of the load after the warm-up; `None` if an amount of data ends it.
     pub duration: Option<Duration>,
     /// Warm-up.
@@ -130,6 +133,11 @@ pub fn drive(
     let mut parameters = asked.parameters.clone();
     parameters.time = asked.duration.map_or(0, whole_seconds);
     parameters.omit = whole_seconds(asked.omit);
+    // Credentials that are too long for their key were refused when they were read.
+    parameters.token = asked
+        .credentials
+        .as_ref()
+        .and_then(|credentials| credentials.token(unix_seconds(SystemTime::now())).ok());
     if parameters.protocol == Protocol::Udp {
         // A server that knows nothing else takes the length from here.
         parameters.length.get_or_insert(mss.filter(|mss| *mss >= 16).unwrap_or(UDP_BLOCK));

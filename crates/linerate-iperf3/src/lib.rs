@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`wire`] | cookie, states, parameters and results | none |
 //! | [`session`], [`client`] | control connection of the server and of the client, in virtual time | none |
+//! | [`auth`] | users and passwords, encrypted by RSA | none |
 //! | [`datagrams`] | header of a UDP datagram, loss by sequence numbers, jitter | none |
 //! | [`pace`] | bytes that are due at a rate | none |
 //! | [`serve`], [`drive`] | sockets, threads and the clock | all |
@@ -13,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod auth;
 pub mod client;
 pub mod datagrams;
 pub mod drive;

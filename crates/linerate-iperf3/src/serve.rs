@@ -37,7 +37,13 @@ pub struct ServeOptions {
     pub tests: usize,
     /// Returns whether a host may use the server.
     pub permits: Arc<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    /// Returns the user of a token, or why a client with this token is turned away. `None` admits
+    /// all.
+    pub admits: Option<Gate>,
 }
+
+/// Judge of clients' tokens.
+pub type Gate = Arc<dyn Fn(Option<&str>) -> Result<String, String> + Send + Sync>;
 
 impl Default for ServeOptions {
     fn default() -> Self {
@@ -48,6 +54,7 @@ impl Default for ServeOptions {
             per_client: 64,
             tests: 256,
             permits: Arc::new(|_| true),
+            admits: None,
         }
     }
 }

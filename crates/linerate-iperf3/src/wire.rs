@@ -138,6 +138,8 @@ pub struct Parameters {
     pub counters_64bit: bool,
     /// The sender does not copy.
     pub zerocopy: bool,
+    /// User and password, see [`crate::auth`].
+    pub token: Option<String>,
     /// Release of the client.
     pub version: String,
     /// Transports and options that this crate does not have.
@@ -208,7 +210,7 @@ pub fn take_state(unread: &mut Vec<u8>) -> Result<Option<State>, WireError> {
 }
 
 /// Options of iperf3 that change the load and that this crate does not have.
-const UNKNOWN: [&str; 4] = ["sctp", "mptcp", "authtoken", "flowlabel"];
+const UNKNOWN: [&str; 3] = ["sctp", "mptcp", "flowlabel"];
 
 impl Parameters {
     /// Reads the parameters of a client. Keys have any case, as in iperf3 before 3.18.
@@ -244,6 +246,7 @@ impl Parameters {
             wants_output: is_set("get_server_output"),
             counters_64bit: is_set("udp_counters_64bit"),
             zerocopy: is_set("zerocopy"),
+            token: text("authtoken").map(str::to_owned),
             version: text("client_version").unwrap_or("unknown").to_owned(),
             unknown: UNKNOWN.into_iter().filter(|key| keys.contains_key(*key)).collect(),
         }
@@ -284,6 +287,7 @@ impl Parameters {
             ("get_server_output", one(self.wants_output)),
             ("udp_counters_64bit", one(self.counters_64bit)),
             ("zerocopy", one(self.zerocopy)),
+            ("authtoken", self.token.clone().map(Value::from)),
         ] {
             if let Some(value) = value {
                 object[key] = value;

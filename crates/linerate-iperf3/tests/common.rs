@@ -138,10 +138,14 @@ pub(crate) struct Iperf3(Child, pub(crate) SocketAddr);
 
 impl Iperf3 {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
         let at = free_address();
         let mut command = Command::new("iperf3");
         command.args(["-s", "-1", "-B", "127.0.0.1", "-p", &at.port().to_string()]);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
         let mut server = Self(command.spawn().expect("iperf3 starts"), at);
         // Its table of sockets is asked: a connection would be its only test.
         let port = format!(":{:04X} 00000000:0000 0A", at.port());

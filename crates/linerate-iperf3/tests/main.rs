@@ -5,3 +5,4 @@ mod common;
 mod losses;
 mod servers;
 mod strangers;
+mod users;

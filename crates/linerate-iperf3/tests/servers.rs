@@ -8,14 +8,19 @@ use linerate_iperf3::wire::{Parameters, Protocol};
 
 use crate::common::{Iperf3, LOOPBACK, Server, has_iperf3};
 
-const SHORT: Option<Duration> = Some(Duration::from_millis(300));
+pub(crate) const SHORT: Option<Duration> = Some(Duration::from_millis(300));
 
-fn asked(server: std::net::SocketAddr, parameters: Parameters, end: Option<Duration>) -> Asked {
+pub(crate) fn asked(
+    server: std::net::SocketAddr,
+    parameters: Parameters,
+    end: Option<Duration>,
+) -> Asked {
     Asked {
         server,
         local: Some(LOOPBACK),
         first_port: None,
         parameters,
+        credentials: None,
         duration: end,
         omit: Duration::ZERO,
         interval: Duration::from_millis(100),
@@ -23,7 +28,7 @@ fn asked(server: std::net::SocketAddr, parameters: Parameters, end: Option<Durat
     }
 }
 
-fn run(asked: &Asked) -> Result<(Outcome, Vec<Line>), DriveError> {
+pub(crate) fn run(asked: &Asked) -> Result<(Outcome, Vec<Line>), DriveError> {
     let mut lines = Vec::new();
     let outcome = drive(asked, &mut |line| lines.push(line.clone()), &|| false)?;
     Ok((outcome, lines))

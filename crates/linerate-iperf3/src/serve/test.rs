@@ -214,6 +214,13 @@ impl<'a> Test<'a> {
     }
 
     fn open(&mut self, session: &mut Session, parameters: Box<Parameters>) -> Vec<Order> {
+        if let Some(admits) = &self.shared.options.admits
+            && let Err(why) = admits(parameters.token.as_deref())
+        {
+            /// iperf3's `IEAUTHTEST`. The reason is for the server's owner only.
+            const AUTHENTICATION: u32 = 142;
+            return session.refuse(AUTHENTICATION, why);
+        }
         let n: u32 = parameters.streams().iter().sum();
         let is_udp = parameters.protocol == Protocol::Udp;
         *self.slot.wants() =

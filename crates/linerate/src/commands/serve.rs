@@ -68,6 +68,19 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "RATE", value_parser = read_by(
         letters::rate, "bit/s, such as 500M"))]
     most_rate: Option<BitRate>,
+    /// iperf3: admit only users, whose passwords are encrypted for this private RSA key (PEM)
+    #[arg(long, value_name = "FILE", requires = "authorized_users_path")]
+    rsa_private_key_path: Option<PathBuf>,
+    /// iperf3: lines of USER,SHA-256 of "{USER}PASSWORD"; read again for each test
+    #[arg(long, value_name = "FILE", requires = "rsa_private_key_path")]
+    authorized_users_path: Option<PathBuf>,
+    /// iperf3: greatest difference between the clocks of client and server, in seconds or with a
+    /// unit. Until then, whoever read a password's token from the network can use it too
+    #[arg(long, value_name = "TIME", default_value = "10", value_parser = seconds)]
+    time_skew_threshold: f64,
+    /// iperf3: passwords come from clients before iperf3 3.17, or with the same option
+    #[arg(long, requires = "rsa_private_key_path")]
+    use_pkcs1_padding: bool,
     #[command(flatten)]
     settings: SettingOptions<ServeSettings>,
     /// Keep the results in this ledger

@@ -91,6 +91,15 @@ pub(crate) struct ToArgs {
     /// stamp: authenticate packets by the key in this file, in hexadecimal digits
     #[arg(long, value_name = "FILE")]
     auth_key: Option<PathBuf>,
+    /// iperf3: user, whose password is in the environment variable IPERF3_PASSWORD
+    #[arg(long, value_name = "USER", requires = "rsa_public_key_path")]
+    username: Option<String>,
+    /// iperf3: encrypt the password for the server's public RSA key in this file (PEM)
+    #[arg(long, value_name = "FILE", requires = "username")]
+    rsa_public_key_path: Option<PathBuf>,
+    /// iperf3: encrypt the password as iperf3 before 3.17 does
+    #[arg(long, requires = "username")]
+    use_pkcs1_padding: bool,
     /// CPU of this end's workers, and of the other end's
     #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_parser = read_by(
         letters::cpus, "the CPU of this end, or CPU,CPU of both ends"))]

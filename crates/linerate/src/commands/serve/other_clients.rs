@@ -6,6 +6,7 @@ use std::time::Duration;
 use linerate_answers::{
     foreign as iperf3_answers, netperf as netperf_answers, stamp as stamp_answers,
 };
+use linerate_campaign::iperf3_users::{Users, padding};
 use linerate_campaign::other_clients::ServerQuestion;
 use linerate_campaign::{drafts, stamp};
 use linerate_iperf3::serve::Served;
@@ -17,15 +18,37 @@ use super::ServeArgs;
 use crate::args::{Global, refuse_given};
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Refuses the options of iperf3 for a server of files.
+/// Refuses the options of other servers for a server of files.
 pub(super) fn refuse_options(args: &ServeArgs) -> Result<(), Failure> {
-    let given = [("-1", args.one_off), ("--allow", !args.allow.is_empty())];
     let protocol = args.protocol.name();
+    let of_any = [("-1", args.one_off), ("--allow", !args.allow.is_empty())];
+    refuse_given(&of_any, |option| {
+        format!("serve {protocol}: {option} is an option of iperf3, netperf and stamp")
+    })?;
+    refuse_limits(args)?;
+    refuse_iperf3(args)?;
+    refuse_key(args)
+}
+
+/// Refuses the limits of servers for iperf3 and netperf clients.
+fn refuse_limits(args: &ServeArgs) -> Result<(), Failure> {
+    let protocol = args.protocol.name();
+    let given =
+        [("--per-client", args.per_client.is_some()), ("--longest", args.longest.is_some())];
     let why =
         |option: &str| format!("serve {protocol}: {option} is an option of iperf3 and netperf");
-    refuse_given(&given, why)?;
-    refuse_given(&limits(args), why)?;
-    refuse_key(args)
+    refuse_given(&given, why)
+}
+
+/// Refuses the options that only a server for iperf3 clients has.
+fn refuse_iperf3(args: &ServeArgs) -> Result<(), Failure> {
+    let protocol = args.protocol.name();
+    let given = [
+        ("--most-rate", args.most_rate.is_some()),
+        ("--rsa-private-key-path", args.rsa_private_key_path.is_some()),
+    ];
+    let why = |option: &str| format!("serve {protocol}: {option} is an option of iperf3");
+    refuse_given(&given, why)
 }
 
 /// Refuses the key of a reflector.
@@ -33,15 +56,6 @@ fn refuse_key(args: &ServeArgs) -> Result<(), Failure> {
     let protocol = args.protocol.name();
     let why = |option: &str| format!("serve {protocol}: {option} is an option of stamp");
     refuse_given(&[("--auth-key", args.auth_key.is_some())], why)
-}
-
-/// Options that only a server for iperf3 clients has.
-fn limits(args: &ServeArgs) -> [(&'static str, bool); 3] {
-    [
-        ("--per-client", args.per_client.is_some()),
-        ("--longest", args.longest.is_some()),
-        ("--most-rate", args.most_rate.is_some()),
-    ]
 }
 
 /// Returns what `args` ask of a server whose usual port is `usual`. Refuses the options of servers
@@ -69,6 +83,14 @@ fn question(args: &ServeArgs, usual: u16) -> Result<ServerQuestion, Failure> {
         per_client: args.per_client,
         longest: args.longest.map(Duration::from_secs_f64),
         most_rate: args.most_rate,
+        users: args.rsa_private_key_path.clone().zip(args.authorized_users_path.clone()).map(
+            |(key, users)| Users {
+                key,
+                users,
+                skew: Duration::from_secs_f64(args.time_skew_threshold),
+                padding: padding(args.use_pkcs1_padding),
+            },
+        ),
     })
 }
 
@@ -92,8 +114,7 @@ pub(super) fn serve_iperf3(args: &ServeArgs, global: Global) -> Outcome {
 /// Serves netperf clients with a line for each test.
 pub(super) fn serve_netperf(args: &ServeArgs, global: Global) -> Outcome {
     refuse_key(args)?;
-    let why = |option: &str| format!("serve netperf: {option} is an option of iperf3");
-    refuse_given(&[("--most-rate", args.most_rate.is_some())], why)?;
+    refuse_iperf3(args)?;
     let question = question(args, linerate_netperf::wire::PORT)?;
     question.serve_netperf(move |event| show_netperf(event, (global.json, global.quiet)))?;
     Ok(Exit::Done)
@@ -113,8 +134,8 @@ pub(crate) fn show_netperf(event: &NetperfServed, (as_json, is_quiet): (bool, bo
 
 /// Reflects test packets with a line for each session that has ended.
 pub(super) fn reflect(args: &ServeArgs, global: Global) -> Outcome {
-    let why = |option: &str| format!("serve stamp: {option} is an option of iperf3");
-    refuse_given(&limits(args), why)?;
+    refuse_limits(args)?;
+    refuse_iperf3(args)?;
     let key = args.auth_key.as_deref().map(stamp::key).transpose()?;
     question(args, linerate_stamp::wire::PORT)?.reflect(key.as_ref(), |event| match event {
         ReflectEvent::Ended(session) if global.json => {

@@ -5,6 +5,7 @@ use linerate_answers::foreign as iperf3_answers;
 use linerate_answers::stamp::{self as stamp_answers, StampLine, StampLines};
 use linerate_campaign::drafts;
 use linerate_campaign::foreign::{self, ForeignAsked, iperf3_server};
+use linerate_campaign::iperf3_users::{credentials, padding};
 use linerate_campaign::path::PathQuestion;
 use linerate_campaign::stamp::{self, StampAsked, reflector};
 use linerate_iperf3::drive::{Line, drive};
@@ -32,6 +33,10 @@ pub(super) fn run(
         return Some(Err(Failure::wrong(message)));
     }
     let of_iperf3 = iperf3_server(&args.host);
+    if args.username.is_some() && of_iperf3.is_none() {
+        let message = "to: --username is an option of iperf3://HOST";
+        return Some(Err(Failure::wrong(message)));
+    }
     let outcome = of_iperf3.map(|server| to_server(args, server, (question, draft), global));
     outcome.or_else(|| {
         let host = reflector(&args.host)?;
@@ -51,6 +56,10 @@ fn to_server(
         return Err(Failure::wrong(message));
     }
     args.has_only_options_without_agent("iperf3")?;
+    let user = args.username.as_deref().zip(args.rsa_public_key_path.as_deref());
+    let credentials = user
+        .map(|(user, key)| credentials(user, key, padding(args.use_pkcs1_padding)))
+        .transpose()?;
     let asked = foreign::measurement(&ForeignAsked {
         host: server,
         port: args.port,
@@ -62,6 +71,7 @@ fn to_server(
         omit: args.omit,
         interval: args.interval,
         patience: args.patience,
+        credentials: credentials.as_ref(),
     })?;
     signal::note_interrupts().map_err(Failure::missing)?;
     let is_udp = asked.parameters.protocol == Protocol::Udp;
