@@ -42,7 +42,7 @@ const WORKING: [(&str, &[&str], &str); 27] = [
     ("zerocopy", &["-Z"], r#""send":"sendfile""#),
 ];
 /// Options that work and make no trial, or the usual one.
-const ELSEWHERE: [&str; 12] = [
+const ELSEWHERE: [&str; 15] = [
     "client",
     "connect-timeout",
     "format",
@@ -52,6 +52,9 @@ const ELSEWHERE: [&str; 12] = [
     "json-stream",
     "logfile",
     "port",
+    "rsa-public-key-path",
+    "use-pkcs1-padding",
+    "username",
     "verbose",
     "version",
     "version4",
@@ -113,6 +116,11 @@ fn each_option_of_iperf3_that_works_makes_the_trial_that_it_asks_for() {
     for (family, host) in [("-4", "::1"), ("-6", "127.0.0.1")] {
         let refused = run(folder, &["to", host, family]).expect(4);
         assert!(refused.stderr.contains("it has no IPv"), "{refused:?}");
+    }
+    let user = ["--username", "ann", "--rsa-public-key-path", "none", "--use-pkcs1-padding"];
+    for (host, why) in [("loopback", "iperf3://HOST"), ("iperf3://127.0.0.1", "IPERF3_PASSWORD")] {
+        let refused = run(folder, &[&["to", host][..], &user].concat()).expect(2);
+        assert!(refused.stderr.contains(why), "{refused:?}");
     }
     let listed = run(folder, &["-c", "loopback", "-t", "0.2", "-J"]).ran().json();
     assert_eq!(listed["schema"], 1);
