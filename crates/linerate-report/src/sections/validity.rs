@@ -140,7 +140,7 @@ fn doubtful(subject: &Subject<'_>) -> Table {
     sheet.text("point", |one| one.grid.place_of(one.point));
     sheet.text("trial", |one| one.trial.map_or("the point".to_owned(), |id| id.0.to_string()));
     sheet.text("validity", |one| one.validity.word().to_owned());
-    sheet.text("why", |one| one.why.iter().map(sentences::reason).collect::<Vec<_>>().join("; "));
+    sheet.text("why", |one| one.why.iter().map(sentences::fact).collect::<Vec<_>>().join("; "));
     let caption = "Points and trials that are not valid";
     // The reasons stand above.
     Table { folded: true, ..sheet.judged("validity-trials", caption, |one| one.validity) }

@@ -36,7 +36,7 @@ pub use drops::drops;
 pub use evidence::{observation, source};
 pub(crate) use mixes::mix_evidence;
 pub use outcome::outcomes;
-pub use reason::{imbalance, reason};
+pub use reason::{fact, imbalance, reason};
 pub use spread::{spread, spread_test};
 pub(crate) use step::step;
 pub(crate) use study::{looks, steady};

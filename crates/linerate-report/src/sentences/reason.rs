@@ -14,9 +14,54 @@ const GIGA: f64 = 1e9;
 /// Nanoseconds in a millisecond.
 const MILLI: f64 = 1e6;
 
-/// Returns the reason why a trial or point is not valid.
+/// Returns the reason why a trial or point is not valid, and what to do about it.
 #[must_use]
 pub fn reason(reason: &Reason) -> String {
+    match advice(reason) {
+        None => fact(reason),
+        Some(advice) => format!("{}. {advice}", fact(reason)),
+    }
+}
+
+/// Returns the consequence of a reason and its remedy, which are the same for every trial.
+fn advice(reason: &Reason) -> Option<&'static str> {
+    Some(match reason {
+        Reason::Waited { .. } => {
+            "Stop them, or give the endpoint CPUs of its own: `cpus = [2, 3]` in a testbed file \
+                (`linerate testbed init HOST` writes one)"
+        }
+        Reason::OperationsUnbalanced { .. } => "Report this as a defect",
+        Reason::NoLocalPort { .. } => {
+            "A closed connection keeps its port in TIME_WAIT for 60 s, which limits the rate. \
+                Close with a reset or at the server (`close = \"reset\"` or `\"server\"`), \
+                measure for a shorter time, or widen net.ipv4.ip_local_port_range"
+        }
+        Reason::StartedLate { .. } => "Use response times, which include the delay",
+        Reason::DiskLess { .. } => "A cache, or blocks that were never written, served the rest",
+        Reason::Swapped { .. } => "Free memory, or disable swap (`swapoff -a`)",
+        Reason::Frequency { .. } => {
+            "Fix its frequency (`cpupower frequency-set -g performance`), or let it settle \
+                (`warmup`)"
+        }
+        Reason::NotCounted { .. } => {
+            "Its counters are late or of another port, or frames were lost before it"
+        }
+        Reason::Stood(Stall { what: Stopped::Machine, .. }) => {
+            "Times of operations in flight are left out. The hypervisor paused it, or something \
+                stopped all of linerate. Give the machine dedicated CPUs and repeat"
+        }
+        Reason::Stood(Stall { what: Stopped::Tester, .. }) => {
+            "Times of operations in flight are left out. A signal, a debugger, a CPU quota or \
+                other programs stopped linerate, not the machine. Remove the cause and repeat"
+        }
+        Reason::OfTrials { reason, .. } => return advice(reason),
+        _ => return None,
+    })
+}
+
+/// Returns what was observed, without consequence and remedy: for many trials below each other.
+#[must_use]
+pub fn fact(reason: &Reason) -> String {
     match reason {
         Reason::Failed => "the trial failed".to_owned(),
         Reason::Interrupted => "the trial was interrupted".to_owned(),
@@ -31,25 +76,19 @@ pub fn reason(reason: &Reason) -> String {
         Reason::NothingDone { job } => format!("{job}: nothing was sent, received or stepped"),
         Reason::Waited { job, host, worker, share } => format!(
             "{job}: worker {worker} on {host} waited up to {:.1} % of the measurement for a \
-                    CPU that other programs used (limit {} %). Stop them, or give the endpoint \
-                    CPUs of its own: `cpus = [2, 3]` in a testbed file (`linerate testbed init \
-                    HOST` writes one)",
+                    CPU that other programs used (limit {} %)",
             percent(*share),
             percent(MOST_WAITED)
         ),
         Reason::OperationsUnbalanced { job, due, answered, lost, open } => format!(
-            "{job}: {due} operations due, but {answered} answered + {lost} lost + {open} open. \
-                    Report this as a defect"
+            "{job}: {due} operations due, but {answered} answered + {lost} lost + {open} open"
         ),
         Reason::LossesUnbalanced { imbalance } => {
             format!("the loss ledger does not balance: {}", self::imbalance(imbalance))
         }
         Reason::NoLocalPort { job, refused, share } => format!(
             "{job}: {refused:.0} connections found no free local port ({:.1} % of the \
-                    attempts). A closed connection keeps its port in TIME_WAIT for 60 s, which \
-                    limits the rate. Close with a reset or at the server (`close = \"reset\"` or \
-                    `\"server\"`), measure for a shorter time, or widen \
-                    net.ipv4.ip_local_port_range",
+                    attempts)",
             percent(*share)
         ),
         Reason::Offered { job, share } => format!(
@@ -58,8 +97,7 @@ pub fn reason(reason: &Reason) -> String {
             percent(*share)
         ),
         Reason::StartedLate { job, share } => format!(
-            "{job}: {:.1} % of the requests started more than one gap late. Use response \
-                    times, which include the delay",
+            "{job}: {:.1} % of the requests started more than one gap late",
             percent(*share)
         ),
         Reason::DepthError { job, depth, error } => format!(
@@ -72,8 +110,7 @@ pub fn reason(reason: &Reason) -> String {
                     longer than any counted transfer"
         ),
         Reason::DiskLess { job, direction, share } => format!(
-            "{job}: the disk {} {:.1} % of the load's bytes. A cache, or blocks that were \
-                    never written, served the rest",
+            "{job}: the disk {} {:.1} % of the load's bytes",
             moved(*direction),
             percent(*share)
         ),
@@ -88,14 +125,11 @@ pub fn reason(reason: &Reason) -> String {
             percent(*share),
             percent(MOST_STEAL)
         ),
-        Reason::Swapped { host, pages } => format!(
-            "{pages} pages of {host} moved to or from swap during the measurement. Free \
-                    memory, or disable swap (`swapoff -a`)"
-        ),
+        Reason::Swapped { host, pages } => {
+            format!("{pages} pages of {host} moved to or from swap during the measurement")
+        }
         Reason::Frequency { host, cpu, low_hz, high_hz } => format!(
-            "{cpu} of {host} ran at {:.2} to {:.2} GHz, {:.0} % apart (limit {} %). Fix its \
-                    frequency (`cpupower frequency-set -g performance`), or let it settle \
-                    (`warmup`)",
+            "{cpu} of {host} ran at {:.2} to {:.2} GHz, {:.0} % apart (limit {} %)",
             low_hz / GIGA,
             high_hz / GIGA,
             percent(1.0 - low_hz / high_hz),
@@ -111,8 +145,7 @@ pub fn reason(reason: &Reason) -> String {
         ),
         Reason::NotCounted { observer, port, faces, direction, share } => format!(
             "observer {observer}: {:.1} % of the load's octets {} {faces} were not counted at \
-                    {port}. Its counters are late or of another port, or frames were lost before \
-                    it",
+                    {port}",
             percent(share.abs()),
             way(*direction)
         ),
@@ -185,7 +218,7 @@ pub fn reason(reason: &Reason) -> String {
         }
         Reason::OfTrials { n, of, alike, reason: inner } => {
             let such_as = if *alike { "" } else { ", for example" };
-            format!("{n} of {of} trials{such_as}: {}", self::reason(inner))
+            format!("{n} of {of} trials{such_as}: {}", fact(inner))
         }
     }
 }
@@ -231,9 +264,7 @@ fn machine_stood(stall: &Stall) -> String {
         stolen => format!("the hypervisor took {:.0} ms of a CPU around it", stolen as f64 / MILLI),
     };
     format!(
-        "the machine of {} stood still for {:.0} ms at {:.2} s ({why}; limit {:.0} ms). Times of \
-            operations in flight are left out. The hypervisor paused it, or something stopped all \
-            of linerate. Give the machine dedicated CPUs and repeat",
+        "the machine of {} stood still for {:.0} ms at {:.2} s ({why}; limit {:.0} ms)",
         stall.host,
         stall.length.0 as f64 / MILLI,
         stall.start.as_secs_f64(),
@@ -243,9 +274,7 @@ fn machine_stood(stall: &Stall) -> String {
 
 fn tester_stood(stall: &Stall) -> String {
     format!(
-        "tester stall: worker {} of {} on {} did not run for {:.0} ms at {:.2} s (limit {:.0} ms). \
-            Times of operations in flight are left out. A signal, a debugger, a CPU quota or other \
-            programs stopped linerate, not the machine. Remove the cause and repeat",
+        "tester stall: worker {} of {} on {} did not run for {:.0} ms at {:.2} s (limit {:.0} ms)",
         stall.worker,
         stall.workload,
         stall.host,
@@ -298,6 +327,20 @@ mod tests {
         let text = reason(&of);
         let start = "2 of 6 trials, for example: tcp_rr: worker 0 on a waited up to 2.2 %";
         assert!(text.starts_with(start), "{text}");
+    }
+
+    #[test]
+    fn a_fact_is_the_reason_without_its_remedy() {
+        let waited =
+            Reason::Waited { job: "tcp_rr".into(), host: "a".into(), worker: 0, share: 0.022 };
+        let of = Reason::OfTrials { n: 2, of: 6, alike: true, reason: Box::new(waited.clone()) };
+        for (reason_of, start) in [(waited, "tcp_rr: worker 0"), (of, "2 of 6 trials: tcp_rr: w")] {
+            let (fact, whole) = (fact(&reason_of), reason(&reason_of));
+            assert!(fact.starts_with(start) && fact.ends_with("(limit 1 %)"), "{fact}");
+            assert!(whole.strip_prefix(&fact).is_some_and(|rest| rest.starts_with(". Stop them")));
+        }
+        let failed = Reason::Failed;
+        assert_eq!(fact(&failed), reason(&failed), "there is no remedy that fits every failure");
     }
 
     #[test]

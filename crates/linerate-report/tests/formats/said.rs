@@ -345,3 +345,20 @@ fn points_that_lost_nothing_are_told_in_one_sentence_and_losses_one_by_one() {
     );
     assert!(together && told[1].contains("Combined efficiency 1.998 of 2"), "{}", told[1]);
 }
+
+#[test]
+fn a_remedy_is_named_once_and_not_for_each_trial() {
+    let (campaign, mut study) = fixture::fixture();
+    let waited =
+        |worker| Reason::Waited { job: "tcp_rr".into(), host: "a".into(), worker, share: 0.02 };
+    for (worker, trial) in (0..).zip(&mut study.points[0].trials) {
+        (trial.validity, trial.why) = (Validity::Suspect, vec![waited(worker)]);
+    }
+    let document = compose(&campaign, &study);
+    let remedies = |id: &str| {
+        let table = document.tables().find(|table| table.id == id).expect("not all are valid");
+        let rows = table.rows.iter().map(|row| format!("{:?}", row.cells));
+        rows.filter(|row| row.contains("Stop them")).count()
+    };
+    assert_eq!([remedies("validity-reasons"), remedies("validity-trials")], [1, 0]);
+}
