@@ -1,7 +1,7 @@
 //! Files of a package, the same for every package format.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,6 +16,11 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "usr/share/zsh/%s/_linerate"),
     ("fish", "usr/share/fish/vendor_completions.d/linerate.fish"),
 ];
+
+/// Names under which `linerate` takes the command lines of other programs, and the folder of links
+/// with these names. It is in no user's PATH: the distribution has programs of the same names.
+const NAMES: [&str; 3] = ["iperf3", "netperf", "netserver"];
+const NAMES_IN: &str = "usr/libexec/linerate";
 
 /// Programs of one target, and a program that runs on this host: it writes the manual page and the
 /// completions, which depend on no processor.
@@ -71,6 +76,13 @@ impl Tree {
         Ok(())
     }
 
+    /// Makes the link `path` of the package, which leads to `target`.
+    fn link(&self, path: &str, target: &str) -> anyhow::Result<()> {
+        let link = self.0.join(path);
+        self.folder(link.parent().context("a link has a folder")?, 0o755)?;
+        symlink(target, &link).with_context(|| format!("link {}", link.display()))
+    }
+
     /// Writes both programs.
     pub(super) fn put_programs(&self, programs: &Programs) -> anyhow::Result<()> {
         self.put("usr/bin/linerate", &fs::read(&programs.linerate)?, 0o755)?;
@@ -78,7 +90,7 @@ impl Tree {
     }
 
     /// Writes all that a host gets: programs, the unit of the agent below `units`, manual page,
-    /// completions (those of zsh below `zsh`) and licenses.
+    /// completions (those of zsh below `zsh`), links and licenses.
     pub(super) fn put_all(
         &self,
         root: &Path,
@@ -87,6 +99,9 @@ impl Tree {
         zsh: &str,
     ) -> anyhow::Result<()> {
         self.put_programs(programs)?;
+        for name in NAMES {
+            self.link(&format!("{NAMES_IN}/{name}"), "../../bin/linerate")?;
+        }
         let unit = fs::read(root.join("packaging/systemd/linerate-agent.service"))?;
         self.put(&format!("{units}/linerate-agent.service"), &unit, 0o644)?;
         let said = |arguments: &[&str]| printed(Command::new(&programs.of_host).args(arguments));
@@ -102,10 +117,10 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns the paths of its files, as a host has them, in order.
+    /// Returns the paths of its files and links, as a host has them, in order.
     pub(super) fn files(&self) -> anyhow::Result<Vec<String>> {
-        let list =
-            printed(Command::new("find").arg(&self.0).args(["-type", "f", "-printf", "/%P\n"]))?;
+        let mut find = Command::new("find");
+        let list = printed(find.arg(&self.0).args(["-type", "f,l", "-printf", "/%P\n"]))?;
         let mut files: Vec<String> = list.lines().map(str::to_owned).collect();
         files.sort();
         Ok(files)
@@ -136,8 +151,10 @@ mod tests {
         let tree = Tree::new(path.clone()).expect("a folder");
         tree.put("usr/bin/b", b"2", 0o755).expect("a file");
         tree.put("usr/a", b"1", 0o640).expect("a file");
+        tree.link("usr/c/d", "../bin/b").expect("a link");
         tree.folder(Path::new("tmp"), 0o1777).expect("a folder");
-        assert_eq!(tree.files().expect("a list"), ["/usr/a", "/usr/bin/b"]);
+        assert_eq!(tree.files().expect("a list"), ["/usr/a", "/usr/bin/b", "/usr/c/d"]);
+        assert_eq!(fs::read(path.join("usr/c/d")).expect("it leads to the file"), b"2");
         let mode = |name: &str| path.join(name).metadata().expect("is there").permissions().mode();
         assert_eq!(mode("usr/bin/b") & 0o7777, 0o755);
         assert_eq!(mode("usr/a") & 0o7777, 0o640);

@@ -51,6 +51,28 @@ mod tests {
     use super::*;
     use crate::dist::target::BMC;
 
+    /// Packs short texts as the programs, and unpacks the package.
+    #[test]
+    fn the_package_leads_from_the_names_of_other_programs_to_linerate() {
+        if Command::new("dpkg-deb").arg("--version").output().is_err() {
+            let test = "the_package_leads_from_the_names_of_other_programs_to_linerate";
+            println!("skipped: {test}: needs dpkg-deb");
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+        let linerate = folder.path().join("program");
+        std::fs::write(&linerate, "a program").expect("a file");
+        let programs = Programs { agent: linerate.clone(), linerate, of_host: "/bin/echo".into() };
+        let package = package(root, folder.path(), BMC, &programs).expect("a package");
+        let seen = folder.path().join("seen");
+        printed(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&seen)).expect("unpacked");
+        for name in ["iperf3", "netperf", "netserver"] {
+            let link = seen.join("usr/libexec/linerate").join(name);
+            assert_eq!(std::fs::read_to_string(link).expect("it leads there"), "a program");
+        }
+    }
+
     #[test]
     fn the_control_file_has_the_fields_that_dpkg_needs() {
         let text = control("0.2.0", BMC, 4_000_001);
