@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(turns.claim(who(2), began), Claim::Free);
         turns.refused(who(1), "again", after(began, 1_000));
         assert_eq!(turns.claim(who(2), after(began, 5_999)), Claim::Behind("once".into()));
-        assert_eq!(turns.claim(who(2), after(began, 6_000)), Claim::Free, "it has given up");
+        assert_eq!(turns.claim(who(2), after(began, 6_000)), Claim::Free, "it has stopped asking");
     }
 
     #[test]
