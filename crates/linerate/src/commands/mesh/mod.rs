@@ -125,20 +125,33 @@ pub(crate) fn run(args: &MeshArgs, global: Global) -> Outcome {
         return compare::run(args, global);
     }
     check_lengths("mesh", Some(args.seconds), args.omit)?;
-    let (mut ground, place, listed) = prepared(args)?;
-    let hosts = ground.testbed.endpoints.iter().map(|endpoint| endpoint.name.clone());
+    let Prepared { mut ground, place, listed, mut absent } = prepared(args)?;
+    let names = ground.testbed.endpoints.iter().map(|endpoint| &endpoint.name);
+    let hosts = names.chain(absent.iter().map(|one| &one.host)).cloned();
     let fleet = Fleet::of(hosts.collect(), &listed, &args.groups)?;
     // The others do not wait for a host that went away.
     ground.away = AWAY;
     // Hosts of a lab are always there.
-    let absent = if args.lab.is_some() { Vec::new() } else { fleet::present(&mut ground)? };
+    if args.lab.is_none() {
+        absent.extend(fleet::present(&mut ground)?);
+    }
     let ended = look(args, global, (&ground, &place), &fleet, absent);
     ground.dismantle();
     Ended::outcome(ended)
 }
 
-/// Returns the hosts, the options that lead another command to them, and their list.
-fn prepared(args: &MeshArgs) -> Result<(Ground, String, Vec<FleetHost>), Failure> {
+/// Hosts before they are asked.
+struct Prepared {
+    ground: Ground,
+    /// Options that lead another command to them.
+    place: String,
+    /// Their list.
+    listed: Vec<FleetHost>,
+    /// Hosts that the engine knows to be missing.
+    absent: Vec<Absent>,
+}
+
+fn prepared(args: &MeshArgs) -> Result<Prepared, Failure> {
     make_folder(&args.out)?;
     let named = match (&args.lab, &args.testbed) {
         (Some(lab), _) => Some(format!("--lab {lab}")),
@@ -148,21 +161,27 @@ fn prepared(args: &MeshArgs) -> Result<(Ground, String, Vec<FleetHost>), Failure
     if let Some(options) = named {
         let place =
             Place { lab: args.lab.clone(), testbed: args.testbed.clone(), ..Place::default() };
-        return Ok((testbeds::unasked(&place)?, options, Vec::new()));
+        let (ground, place) = (testbeds::unasked(&place)?, options);
+        return Ok(Prepared { ground, place, listed: Vec::new(), absent: Vec::new() });
     }
     let reach = args.reach.as_deref();
-    let hosts = match (&args.hosts, &args.ansible, &args.mpi, &args.kubernetes) {
+    let mut absent = Vec::new();
+    let listed = match (&args.hosts, &args.ansible, &args.mpi, &args.kubernetes) {
         (Some(file), ..) => fleet::of_file(file)?,
         (_, Some(inventory), ..) => fleet::of_ansible(inventory)?,
         (.., Some(command), _) => fleet::of_mpi(command)?,
-        (.., Some(selector)) => fleet::of_kubernetes(selector)?,
+        (.., Some(selector)) => {
+            let (running, others) = fleet::of_kubernetes(selector)?;
+            absent = others;
+            running
+        }
         _ => fleet::of_slurm()?,
     };
     // Later commands can use the same hosts.
     let testbed = args.out.join("testbed.toml");
-    let ground = fleet::ground(&hosts, reach)?;
-    write_file("", &testbed, &fleet::testbed_text(&hosts, reach)?)?;
-    Ok((ground, fleet::at_testbed(&testbed), hosts))
+    let ground = fleet::ground(&listed, reach)?;
+    write_file("", &testbed, &fleet::testbed_text(&listed, reach)?)?;
+    Ok(Prepared { ground, place: fleet::at_testbed(&testbed), listed, absent })
 }
 
 fn look(
