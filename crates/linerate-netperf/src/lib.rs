@@ -8,12 +8,14 @@
 //! | [`outcome`] | what a test yields, in the units of netperf | none |
 //! | [`selectors`], [`text`] | output selectors, tables and interim results | none |
 //! | [`client`], [`serve`] | the two ends: sockets, threads and the clock | all |
+//! | [`command`] | the program netperf: a line in, its output out | that of a client |
 //!
 //! The source of the formats is netperf's own code (2.7.1), of which nothing was copied.
 
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod command;
 pub mod options;
 pub mod outcome;
 pub mod selectors;

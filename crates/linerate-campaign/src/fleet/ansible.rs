@@ -18,7 +18,7 @@ const GROUP: &str = "linerate_group";
 ///
 /// # Errors
 /// If Ansible cannot read it, there is no host, or one is reached by a way that is unknown here.
-pub fn of_ansible(inventory: &Path) -> Result<Vec<FleetHost>> {
+pub(super) fn of_ansible(inventory: &Path) -> Result<Vec<FleetHost>> {
     let mut list = Command::new("ansible-inventory");
     list.arg("--inventory").arg(inventory).arg("--list");
     let text = printed("--ansible", &mut list)?;

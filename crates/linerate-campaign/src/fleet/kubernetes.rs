@@ -12,7 +12,7 @@ use crate::{Failure, Result};
 ///
 /// # Errors
 /// If kubectl fails, or no such pod runs.
-pub fn of_kubernetes(selector: &str) -> Result<(Vec<FleetHost>, Vec<Absent>)> {
+pub(super) fn of_kubernetes(selector: &str) -> Result<(Vec<FleetHost>, Vec<Absent>)> {
     let mut get = Command::new("kubectl");
     get.args(["get", "pods", "--output", "json", "--selector", selector]);
     let text = printed("--kubernetes", &mut get)?;

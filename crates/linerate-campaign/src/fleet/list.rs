@@ -79,7 +79,7 @@ fn expanded(pattern: &str) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// If it cannot be read, or is no list of hosts.
-pub fn of_file(file: &Path) -> Result<Vec<FleetHost>> {
+pub(super) fn of_file(file: &Path) -> Result<Vec<FleetHost>> {
     let text = match file.to_str() {
         Some("-") => std::io::read_to_string(std::io::stdin()),
         _ => std::fs::read_to_string(file),

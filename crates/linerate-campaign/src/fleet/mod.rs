@@ -2,6 +2,7 @@
 //! started there, and which of them answer.
 
 mod ansible;
+mod gathered;
 mod kubernetes;
 mod list;
 mod mpi;
@@ -24,11 +25,8 @@ use crate::{Failure, Result};
 use linerate_agent::addresses::with_port;
 use linerate_agent::keys::keys_for;
 
-pub use ansible::of_ansible;
-pub use kubernetes::of_kubernetes;
-pub use list::of_file;
-pub use mpi::of_mpi;
-pub use slurm::{drain, of_slurm};
+pub use gathered::{Engine, Gathered};
+pub use slurm::drain;
 
 /// Hosts that are asked at once.
 const AT_ONCE: usize = 64;
@@ -92,7 +90,7 @@ fn printed(option: &str, command: &mut Command) -> Result<String> {
 ///
 /// # Errors
 /// If a name has no address, or `reach` is wrong.
-pub fn ground(hosts: &[FleetHost], reach: Option<&str>) -> Result<Ground> {
+fn ground(hosts: &[FleetHost], reach: Option<&str>) -> Result<Ground> {
     let mut testbed = Testbed { hosts: Vec::new(), endpoints: Vec::new(), emulated: false };
     for host in hosts {
         let address = match host.launcher(reach)? {
@@ -109,7 +107,7 @@ pub fn ground(hosts: &[FleetHost], reach: Option<&str>) -> Result<Ground> {
 ///
 /// # Errors
 /// As [`ground`].
-pub fn testbed_text(hosts: &[FleetHost], reach: Option<&str>) -> Result<String> {
+fn testbed_text(hosts: &[FleetHost], reach: Option<&str>) -> Result<String> {
     #[derive(Serialize)]
     struct File {
         host: Vec<HostText>,
@@ -144,11 +142,13 @@ pub fn testbed_text(hosts: &[FleetHost], reach: Option<&str>) -> Result<String> 
 }
 
 /// Returns the option that leads another command to the hosts of a testbed file, for a shell.
-#[must_use]
-pub fn at_testbed(file: &Path) -> String {
-    let file = file.display().to_string();
-    let quoted = shlex::try_quote(&file).map_or_else(|_| file.clone(), Into::into);
-    format!("--testbed {quoted}")
+fn at_testbed(file: &Path) -> String {
+    format!("--testbed {}", in_shell(&file.display().to_string()))
+}
+
+/// Returns a word as a shell reads it.
+fn in_shell(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into)
 }
 
 /// Returns the first address of a host, IPv4 before IPv6.

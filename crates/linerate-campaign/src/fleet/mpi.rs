@@ -10,7 +10,7 @@ use crate::{Failure, Result};
 ///
 /// # Errors
 /// If it is no command, fails, or two hosts have one name.
-pub fn of_mpi(command: &str) -> Result<Vec<FleetHost>> {
+pub(super) fn of_mpi(command: &str) -> Result<Vec<FleetHost>> {
     let words = shlex::split(command).filter(|words| !words.is_empty()).ok_or_else(|| {
         Failure::wrong(format!("mesh --mpi '{}': no command", command.escape_debug()))
     })?;

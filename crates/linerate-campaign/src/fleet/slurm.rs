@@ -12,7 +12,7 @@ const SRUN: [&str; 7] = ["srun", "--unbuffered", "--overlap", "-N1", "-n1", "-w"
 ///
 /// # Errors
 /// If there is none.
-pub fn of_slurm() -> Result<Vec<FleetHost>> {
+pub(super) fn of_slurm() -> Result<Vec<FleetHost>> {
     let nodes = std::env::var("SLURM_JOB_NODELIST").map_err(|_| {
         Failure::missing(
             "mesh --slurm: no allocation (SLURM_JOB_NODELIST is not set); run it in one: \

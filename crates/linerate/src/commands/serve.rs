@@ -118,11 +118,12 @@ impl Protocol {
 
 /// Serves with a line for each second in which something was transferred, then prints the result.
 pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
+    other_clients::refuse_options(args)?;
     match args.protocol {
         Protocol::Iperf3 => return other_clients::serve_iperf3(args, global),
         Protocol::Netperf => return other_clients::serve_netperf(args, global),
         Protocol::Stamp => return other_clients::reflect(args, global),
-        Protocol::Http | Protocol::Ftp => other_clients::refuse_options(args)?,
+        Protocol::Http | Protocol::Ftp => {}
     }
     let seconds_served = args.seconds.unwrap_or(USUAL_S);
     let address = args.bind.unwrap_or(Ipv4Addr::UNSPECIFIED.into());

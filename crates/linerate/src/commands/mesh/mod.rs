@@ -9,15 +9,15 @@ use clap::{Args, Subcommand};
 use linerate_answers::mesh::{self as answers, MeshPlace, MeshRecord};
 use linerate_campaign::Ended;
 use linerate_campaign::ends::{check_lengths, make_folder};
-use linerate_campaign::fleet::{self, Absent, FleetHost};
+use linerate_campaign::fleet::{self, Absent, Engine, Gathered};
 use linerate_campaign::mesh::{Earlier, Fleet, MeshLoad, survey};
 use linerate_campaign::stages::Ledgers;
-use linerate_campaign::testbeds::{self, Ground, Place};
+use linerate_campaign::testbeds::Ground;
 use linerate_model::{Nanos, QuantityError, Ratio};
 
 use crate::args::{Formats, Global, seconds};
 use crate::commands::measure::{Person, WaitArgs};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::reports::{self, write_file};
 
 #[derive(Debug, Args)]
@@ -125,7 +125,9 @@ pub(crate) fn run(args: &MeshArgs, global: Global) -> Outcome {
         return compare::run(args, global);
     }
     check_lengths("mesh", Some(args.seconds), args.omit)?;
-    let Prepared { mut ground, place, listed, mut absent } = prepared(args)?;
+    make_folder(&args.out)?;
+    let gathered = Gathered::of(&engine(args), args.reach.as_deref(), &args.out)?;
+    let Gathered { mut ground, options, listed, mut absent } = gathered;
     let names = ground.testbed.endpoints.iter().map(|endpoint| &endpoint.name);
     let hosts = names.chain(absent.iter().map(|one| &one.host)).cloned();
     let fleet = Fleet::of(hosts.collect(), &listed, &args.groups)?;
@@ -135,53 +137,22 @@ pub(crate) fn run(args: &MeshArgs, global: Global) -> Outcome {
     if args.lab.is_none() {
         absent.extend(fleet::present(&mut ground)?);
     }
-    let ended = look(args, global, (&ground, &place), &fleet, absent);
+    let ended = look(args, global, (&ground, &options), &fleet, absent);
     ground.dismantle();
     Ended::outcome(ended)
 }
 
-/// Hosts before they are asked.
-struct Prepared {
-    ground: Ground,
-    /// Options that lead another command to them.
-    place: String,
-    /// Their list.
-    listed: Vec<FleetHost>,
-    /// Hosts that the engine knows to be missing.
-    absent: Vec<Absent>,
-}
-
-fn prepared(args: &MeshArgs) -> Result<Prepared, Failure> {
-    make_folder(&args.out)?;
-    let named = match (&args.lab, &args.testbed) {
-        (Some(lab), _) => Some(format!("--lab {lab}")),
-        (_, Some(file)) => Some(fleet::at_testbed(file)),
-        _ => None,
-    };
-    if let Some(options) = named {
-        let place =
-            Place { lab: args.lab.clone(), testbed: args.testbed.clone(), ..Place::default() };
-        let (ground, place) = (testbeds::unasked(&place)?, options);
-        return Ok(Prepared { ground, place, listed: Vec::new(), absent: Vec::new() });
+/// Returns where the hosts come from.
+fn engine(args: &MeshArgs) -> Engine {
+    match (&args.lab, &args.testbed, &args.hosts, &args.ansible, &args.mpi, &args.kubernetes) {
+        (Some(lab), ..) => Engine::Lab(lab.clone()),
+        (_, Some(file), ..) => Engine::Testbed(file.clone()),
+        (_, _, Some(file), ..) => Engine::List(file.clone()),
+        (.., Some(inventory), _, _) => Engine::Ansible(inventory.clone()),
+        (.., Some(command), _) => Engine::Mpi(command.clone()),
+        (.., Some(selector)) => Engine::Kubernetes(selector.clone()),
+        _ => Engine::Slurm,
     }
-    let reach = args.reach.as_deref();
-    let mut absent = Vec::new();
-    let listed = match (&args.hosts, &args.ansible, &args.mpi, &args.kubernetes) {
-        (Some(file), ..) => fleet::of_file(file)?,
-        (_, Some(inventory), ..) => fleet::of_ansible(inventory)?,
-        (.., Some(command), _) => fleet::of_mpi(command)?,
-        (.., Some(selector)) => {
-            let (running, others) = fleet::of_kubernetes(selector)?;
-            absent = others;
-            running
-        }
-        _ => fleet::of_slurm()?,
-    };
-    // Later commands can use the same hosts.
-    let testbed = args.out.join("testbed.toml");
-    let ground = fleet::ground(&listed, reach)?;
-    write_file("", &testbed, &fleet::testbed_text(&listed, reach)?)?;
-    Ok(Prepared { ground, place: fleet::at_testbed(&testbed), listed, absent })
 }
 
 fn look(

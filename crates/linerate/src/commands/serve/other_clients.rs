@@ -14,65 +14,42 @@ use linerate_netperf::serve::Served as NetperfServed;
 use linerate_stamp::reflect::ReflectEvent;
 use serde_json::Value;
 
-use super::ServeArgs;
-use crate::args::{Global, refuse_given};
+use super::{Protocol, ServeArgs};
+use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Refuses the options of other servers for a server of files.
+/// Refuses the first option that the server has not, other than those of the load.
 pub(super) fn refuse_options(args: &ServeArgs) -> Result<(), Failure> {
-    let protocol = args.protocol.name();
-    let of_any = [("-1", args.one_off), ("--allow", !args.allow.is_empty())];
-    refuse_given(&of_any, |option| {
-        format!("serve {protocol}: {option} is an option of iperf3, netperf and stamp")
-    })?;
-    refuse_limits(args)?;
-    refuse_iperf3(args)?;
-    refuse_key(args)
-}
-
-/// Refuses the limits of servers for iperf3 and netperf clients.
-fn refuse_limits(args: &ServeArgs) -> Result<(), Failure> {
-    let protocol = args.protocol.name();
-    let given =
-        [("--per-client", args.per_client.is_some()), ("--longest", args.longest.is_some())];
-    let why =
-        |option: &str| format!("serve {protocol}: {option} is an option of iperf3 and netperf");
-    refuse_given(&given, why)
-}
-
-/// Refuses the options that only a server for iperf3 clients has.
-fn refuse_iperf3(args: &ServeArgs) -> Result<(), Failure> {
-    let protocol = args.protocol.name();
-    let given = [
-        ("--most-rate", args.most_rate.is_some()),
-        ("--rsa-private-key-path", args.rsa_private_key_path.is_some()),
+    let files = &[Protocol::Http, Protocol::Ftp][..];
+    let clients = &[Protocol::Iperf3, Protocol::Netperf, Protocol::Stamp][..];
+    let tests = &clients[..2];
+    let options = [
+        ("--root", args.root.is_some(), files),
+        ("--upload", args.upload, files),
+        ("--ledger", args.ledger.is_some(), files),
+        ("--format", !args.saved.formats.format.is_empty(), files),
+        ("-1", args.one_off, clients),
+        ("--allow", !args.allow.is_empty(), clients),
+        ("--per-client", args.per_client.is_some(), tests),
+        ("--longest", args.longest.is_some(), tests),
+        ("--most-rate", args.most_rate.is_some(), &clients[..1]),
+        ("--rsa-private-key-path", args.rsa_private_key_path.is_some(), &clients[..1]),
+        ("--auth-key", args.auth_key.is_some(), &clients[2..]),
     ];
-    let why = |option: &str| format!("serve {protocol}: {option} is an option of iperf3");
-    refuse_given(&given, why)
+    let other = options.iter().find(|(_, given, of)| *given && !of.contains(&args.protocol));
+    let Some((option, _, of)) = other else { return Ok(()) };
+    let (protocol, of) = (args.protocol.name(), of.iter().map(|one| one.name()));
+    let of = of.collect::<Vec<_>>().join(", ");
+    Err(Failure::wrong(format!("serve {protocol}: {option} is an option of {of}")))
 }
 
-/// Refuses the key of a reflector.
-fn refuse_key(args: &ServeArgs) -> Result<(), Failure> {
-    let protocol = args.protocol.name();
-    let why = |option: &str| format!("serve {protocol}: {option} is an option of stamp");
-    refuse_given(&[("--auth-key", args.auth_key.is_some())], why)
-}
-
-/// Returns what `args` ask of a server whose usual port is `usual`. Refuses the options of servers
-/// of files.
+/// Returns what `args` ask of a server whose usual port is `usual`. Refuses settings of loads.
 fn question(args: &ServeArgs, usual: u16) -> Result<ServerQuestion, Failure> {
     let protocol = args.protocol.name();
     let given = args.settings.given("serve", protocol)?;
     let why = |option: &str| format!("serve {protocol}: {option} is an option of http and ftp");
     let other = given.iter().map(|(setting, _)| setting.typed()).find(|typed| typed != "-p");
     other.map_or(Ok(()), |option| Err(Failure::wrong(why(&option))))?;
-    let of_files = [
-        ("--root", args.root.is_some()),
-        ("--upload", args.upload),
-        ("--ledger", args.ledger.is_some()),
-        ("--format", !args.saved.formats.format.is_empty()),
-    ];
-    refuse_given(&of_files, why)?;
     let port = drafts::given_value(&given, "port").and_then(Value::as_u64);
     Ok(ServerQuestion {
         address: args.bind,
@@ -96,7 +73,6 @@ fn question(args: &ServeArgs, usual: u16) -> Result<ServerQuestion, Failure> {
 
 /// Serves iperf3 clients with a line for each test.
 pub(super) fn serve_iperf3(args: &ServeArgs, global: Global) -> Outcome {
-    refuse_key(args)?;
     let question = question(args, linerate_iperf3::wire::PORT)?;
     question.serve_iperf3(move |event| match (event, global.json) {
         (Served::Ended(record), true) => println!("{}", iperf3_answers::test_json(record)),
@@ -113,8 +89,6 @@ pub(super) fn serve_iperf3(args: &ServeArgs, global: Global) -> Outcome {
 
 /// Serves netperf clients with a line for each test.
 pub(super) fn serve_netperf(args: &ServeArgs, global: Global) -> Outcome {
-    refuse_key(args)?;
-    refuse_iperf3(args)?;
     let question = question(args, linerate_netperf::wire::PORT)?;
     question.serve_netperf(move |event| show_netperf(event, (global.json, global.quiet)))?;
     Ok(Exit::Done)
@@ -134,8 +108,6 @@ pub(crate) fn show_netperf(event: &NetperfServed, (as_json, is_quiet): (bool, bo
 
 /// Reflects test packets with a line for each session that has ended.
 pub(super) fn reflect(args: &ServeArgs, global: Global) -> Outcome {
-    refuse_limits(args)?;
-    refuse_iperf3(args)?;
     let key = args.auth_key.as_deref().map(stamp::key).transpose()?;
     question(args, linerate_stamp::wire::PORT)?.reflect(key.as_ref(), |event| match event {
         ReflectEvent::Ended(session) if global.json => {
