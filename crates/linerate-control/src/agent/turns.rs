@@ -1,10 +1,13 @@
 //! Order in which conductors get a place that one of them has.
 //!
-//! A conductor that was refused may wait: it asks again about once a second, under the same number.
-//! The agent remembers its turn between two attempts, so that nobody who comes later gets the place
-//! first. Nothing is held meanwhile, not even a connection, so conductors that need several hosts
-//! cannot block each other for ever. A command that runs one campaign after another also keeps the
-//! place between them. All decisions are made in virtual time.
+//! A conductor that was refused may wait: it asks again about once a second, under the same number,
+//! and the agent remembers it between two attempts. Of those that wait, the one with the lowest
+//! number comes first. Numbers are times at which commands began, so every agent has the same
+//! order. With an order of its own at each host, two conductors that need the same hosts could wait for
+//! each other for ever. For the same reason nothing is held meanwhile, not even a connection.
+//!
+//! A command that runs one campaign after another also keeps the place between them. All decisions
+//! are made in virtual time.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +23,7 @@ const MOST: usize = 64;
 
 /// Conductor that takes turns: the number that it chose, and its key. Zero stands for one of a
 /// release that chooses none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Who {
     pub(super) number: u64,
     pub(super) key: Option<Fingerprint>,
@@ -46,7 +49,7 @@ pub(super) enum Claim {
     Kept(Duration),
 }
 
-/// Conductors that wait for one place, in the order in which they asked first.
+/// Conductors that wait for one place, the lowest number first.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     waiting: Vec<Waiting>,
@@ -75,15 +78,16 @@ impl Turns {
     pub(super) fn refused(&mut self, who: Who, by: &str, now: Instant) -> u64 {
         self.forget(now);
         let has_room = self.waiting.len() < MOST;
-        match self.waiting.iter_mut().find(|other| other.who == who) {
-            Some(known) => (known.asked, known.waits) = (now, true),
-            None if who.number != 0 && has_room => {
-                self.waiting.push(Waiting { who, by: by.to_owned(), asked: now, waits: false });
+        match self.waiting.binary_search_by_key(&who, |other| other.who) {
+            Ok(at) => (self.waiting[at].asked, self.waiting[at].waits) = (now, true),
+            Err(at) if who.number != 0 && has_room => {
+                let newcomer = Waiting { who, by: by.to_owned(), asked: now, waits: false };
+                self.waiting.insert(at, newcomer);
             }
-            None => {}
+            Err(_) => {}
         }
-        let first = self.waiting.iter().take_while(|other| other.who != who);
-        first.filter(|other| other.waits).count() as u64
+        let is_first = |other: &&Waiting| other.waits && (other.who < who || who.number == 0);
+        self.waiting.iter().filter(is_first).count() as u64
     }
 
     /// Notes that `who` has the place.
@@ -116,13 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn those_who_ask_again_get_turns_in_the_order_in_which_they_asked_first() {
+    fn those_who_ask_again_get_turns_in_the_order_of_their_numbers_at_every_host() {
         let (mut turns, began) = (Turns::default(), Instant::now());
-        let ahead = [1, 2, 3].map(|number| turns.refused(who(number), "x", began));
+        let ahead = [2, 3, 1].map(|number| turns.refused(who(number), "x", began));
         assert_eq!(ahead, [0, 0, 0], "nobody is known to wait yet");
-        // The second asks again before the first does.
-        let ahead = [2, 1, 3].map(|number| turns.refused(who(number), "x", after(began, 1_000)));
-        assert_eq!(ahead, [0, 0, 2]);
+        let ahead = [3, 2, 1].map(|number| turns.refused(who(number), "x", after(began, 1_000)));
+        assert_eq!(ahead, [0, 0, 0]);
+        let ahead = [3, 2, 1].map(|number| turns.refused(who(number), "x", after(began, 1_500)));
+        assert_eq!(ahead, [2, 1, 0]);
         assert_eq!(turns.refused(who(2), "x", after(began, 2_000)), 1);
         let claims = [1, 2, 4].map(|number| turns.claim(who(number), after(began, 2_000)));
         let behind = Claim::Behind("x".into());
@@ -130,6 +135,22 @@ mod tests {
         turns.seated(who(1));
         assert_eq!(turns.claim(who(2), after(began, 2_000)), Claim::Free);
         assert_eq!(turns.refused(who(2), "x", after(began, 2_000)), 0);
+    }
+
+    #[test]
+    fn of_two_conductors_that_need_the_same_hosts_one_gets_all() {
+        let (mut hosts, now) = ([Turns::default(), Turns::default()], Instant::now());
+        for _ in 0..2 {
+            for (turns, order) in hosts.iter_mut().zip([[1, 2], [2, 1]]) {
+                for number in order {
+                    turns.refused(who(number), "x", now);
+                }
+            }
+        }
+        for turns in &mut hosts {
+            assert_eq!(turns.claim(who(1), now), Claim::Free);
+            assert_eq!(turns.claim(who(2), now), Claim::Behind("x".into()));
+        }
     }
 
     #[test]

@@ -425,11 +425,11 @@ impl Reach {
     }
 }
 
-/// Returns the number under which this process waits for its turn: one command, whose campaigns
-/// follow each other.
+/// Returns the number under which this process, which is one command, waits for its turn: the time
+/// of its first campaign.
 fn own_turn() -> u64 {
     static TURN: OnceLock<u64> = OnceLock::new();
-    *TURN.get_or_init(|| u64::from_ne_bytes(tls::random()) | 1)
+    *TURN.get_or_init(|| wall().0)
 }
 
 /// Connects to the agent of `host` at `address` and greets it with `ours`.

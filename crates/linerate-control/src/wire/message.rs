@@ -53,8 +53,9 @@ pub struct Greeting {
     /// Time that the conductor's campaign is expected to take, seconds; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lasts_s: u64,
-    /// Number by which an agent recognizes a conductor that asks again while it waits for its turn;
-    /// 0 if it does not wait.
+    /// Number by which an agent recognizes a conductor that asks again while it waits for its turn:
+    /// the time at which its command began, ns since 1970. Of those that wait, the lowest comes
+    /// first. 0 in releases that do not wait.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub turn: u64,
     /// True if another campaign of the conductor's command follows, for which it needs the agent
