@@ -3,8 +3,9 @@
 //! A conductor that was refused may wait: it asks again about once a second, under the same number,
 //! and the agent remembers it between two attempts. Of those that wait, the one with the lowest
 //! number comes first. Numbers are times at which commands began, so every agent has the same
-//! order. With an order of its own at each host, two conductors that need the same hosts could wait for
-//! each other for ever. For the same reason nothing is held meanwhile, not even a connection.
+//! order. With an order of its own at each host, two conductors that need the same hosts could
+//! wait for each other for ever. For the same reason nothing is held meanwhile, not even a
+//! connection.
 //!
 //! A command that runs one campaign after another also keeps the place between them. All decisions
 //! are made in virtual time.
