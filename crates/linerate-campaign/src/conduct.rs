@@ -72,8 +72,15 @@ pub fn conduct_serving(
 ) -> Result<(Campaign, RunSummary)> {
     let trials = checks::trials(request.found, request.plan, request.ground)?;
     let Ground { timeouts, away, .. } = *request.ground;
-    let mut options =
-        RunOptions { timeouts, away, returns: request.returns, ..RunOptions::default() };
+    let mut arms = trials.iter().filter_map(|trial| trial.arm.as_ref());
+    let changes_settings = arms.any(|arm| !arm.settings.is_empty());
+    let mut options = RunOptions {
+        timeouts,
+        away,
+        returns: request.returns,
+        alone: !request.plan.settings.is_empty() || changes_settings,
+        ..RunOptions::default()
+    };
     // Filling a scratch file takes longer than an agent waits by default.
     if trials.iter().flat_map(|trial| &trial.jobs).any(|job| job.workload == STORAGE) {
         options.patience = FILLING;

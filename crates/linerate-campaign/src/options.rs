@@ -96,6 +96,7 @@ pub const fn value_name(takes: &Takes) -> &'static str {
         Takes::Flag => "true|false",
         Takes::Ratio { .. } => "PER CENT",
         Takes::Size { .. } => "BYTES",
+        Takes::Path { .. } => "PATH",
         Takes::Text { .. } => "TEXT",
         Takes::Time { .. } => "TIME",
         Takes::Word(_) | Takes::WordOr(..) => "WORD",
@@ -126,7 +127,9 @@ pub fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
         Takes::Size { .. } => or_text(letters::size(text).map(|size| size.to_string().into())),
         Takes::Time { .. } => with_unit(text, "s"),
         Takes::BitRate => or_text(letters::rate(text).map(|rate| rate.to_string().into())),
-        Takes::Text { .. } | Takes::Word(_) | Takes::WordOr(..) => or_text(None),
+        Takes::Path { .. } | Takes::Text { .. } | Takes::Word(_) | Takes::WordOr(..) => {
+            or_text(None)
+        }
     };
     checked(parameter, values)
 }

@@ -23,7 +23,7 @@ use linerate_model::{
 };
 use serde_json::json;
 
-use crate::common::{ANY_PORT, Listening, Recorded, campaign, endpoint, job, trial};
+use crate::common::{ANY_PORT, Listening, Recorded, campaign, endpoint, job, receive, send, trial};
 use crate::host::{Namespace, skip, tried};
 
 fn campaign_at(address: SocketAddr, n_trials: u32) -> CampaignRun {
@@ -169,13 +169,9 @@ fn greet(address: SocketAddr, turn: u64, returns: bool) -> (TcpStream, Message) 
     let mut greeting = Greeting::new(HelloRole::Conductor, &format!("conductor {turn}"));
     (greeting.turn, greeting.returns) = (turn, returns);
     let mut socket = TcpStream::connect(address).unwrap();
-    socket.write_all(&encode(&Message::Hello(Box::new(greeting))).unwrap()).unwrap();
-    let mut bytes = vec![0; 4];
-    socket.read_exact(&mut bytes).unwrap();
-    let length = u32::from_be_bytes(bytes[..].try_into().unwrap());
-    bytes.resize(4 + length as usize, 0);
-    socket.read_exact(&mut bytes[4..]).unwrap();
-    (socket, decode(&bytes).unwrap().unwrap().0)
+    send(&mut socket, Message::Hello(Box::new(greeting)));
+    let answer = receive(&mut socket);
+    (socket, answer)
 }
 
 #[test]

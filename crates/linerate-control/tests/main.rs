@@ -7,6 +7,7 @@ mod common;
 mod host;
 mod hostile;
 mod in_process;
+mod neighbours;
 mod pairing;
 mod search;
 mod storage_consent;

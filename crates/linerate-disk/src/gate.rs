@@ -1,5 +1,6 @@
 //! Gate: all reasons for which a device must not be written to, claiming, and releasing.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -198,6 +199,13 @@ pub fn list() -> Vec<Inspection> {
 /// If it is not a block device, or the kernel does not list it.
 pub fn inspect(path: &Path) -> Result<Inspection> {
     Ok(glance(path, describe(path)?))
+}
+
+/// Returns the disks that hold the bytes of the file, folder or device `path`, or would hold them if
+/// it does not exist yet, all nodes of each. Empty if they are in memory, `None` if that is unknown.
+#[must_use]
+pub fn disks_of(path: &Path) -> Option<BTreeSet<String>> {
+    System::read(Path::new("/")).disks_of(path)
 }
 
 /// Inspects without disturbing other programs. An exclusive open makes a concurrent mount fail. It

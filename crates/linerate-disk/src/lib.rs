@@ -47,7 +47,7 @@ pub use claim::{CLAIM_BYTES, Claim, RESERVED_BYTES};
 pub use content::Content;
 pub use disks::{Disks, Permission, Writable};
 pub use error::{DiskError, Result};
-pub use gate::{Inspection, Refusal, claim, inspect, list, release};
+pub use gate::{Inspection, Refusal, claim, disks_of, inspect, list, release};
 pub use keeper::{Keeper, Kept, KeptFiles};
 pub use limits::FileLimits;
 pub use served::{Served, ServedEntry};

@@ -17,6 +17,7 @@ use backing::Backing;
 use relations::Walk;
 
 mod backing;
+mod below;
 mod relations;
 
 /// Unit of sizes in sysfs, whatever the block size of the device is.
@@ -444,7 +445,7 @@ mod tests {
     use super::*;
 
     /// Creates a system of files: path and contents.
-    fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, System) {
+    pub(super) fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, System) {
         let root = tempfile::tempdir().expect("a folder");
         for (path, contents) in files {
             let path = root.path().join(path);
@@ -455,7 +456,7 @@ mod tests {
         (root, system)
     }
 
-    const STACK: &[(&str, &str)] = &[
+    pub(super) const STACK: &[(&str, &str)] = &[
         ("sys/block/sda/dev", "8:0\n"),
         ("sys/block/sda/size", "2048\n"),
         ("sys/block/sda/device/model", "SOME DISK  \n"),

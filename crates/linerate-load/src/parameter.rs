@@ -58,6 +58,11 @@ pub enum Takes {
     },
     /// True or false.
     Flag,
+    /// A file, folder or device of a host.
+    Path {
+        /// A valid value.
+        example: &'static str,
+    },
     /// Operations per second, or the bits per second they carry.
     Rate,
     /// A ratio of like quantities.
@@ -98,6 +103,7 @@ impl Display for Takes {
             Self::BitRate => f.write_str("a bit rate with its unit, such as \"25 Mbit/s\""),
             Self::Count { least, most } => write!(f, "a whole number from {least} to {most}"),
             Self::Flag => f.write_str("true or false"),
+            Self::Path { example } => write!(f, "a path, such as \"{example}\""),
             Self::Rate => f.write_str("a rate with its unit, such as \"25 Mbit/s\" or \"10 kpps\""),
             Self::Ratio { least, most } => {
                 write!(f, "a ratio with its unit from \"{least}\" to \"{most}\"")
@@ -145,7 +151,9 @@ impl Takes {
             }
             Self::Ratio { least, most } => in_range(value, least, most),
             Self::Size { least, most } => in_range(value, least, most),
-            Self::Text { .. } => value.as_str().is_some_and(|text| !text.is_empty()),
+            Self::Path { .. } | Self::Text { .. } => {
+                value.as_str().is_some_and(|text| !text.is_empty())
+            }
             Self::Time { least, most } => in_range(value, least, most),
             Self::Word(words) => value.as_str().is_some_and(|text| words.contains(&text)),
             Self::WordOr(words, other) => {
@@ -163,7 +171,11 @@ impl Takes {
             | Self::Size { .. }
             | Self::Time { .. } => true,
             Self::WordOr(_, other) => other.has_unit(),
-            Self::Count { .. } | Self::Flag | Self::Text { .. } | Self::Word(_) => false,
+            Self::Count { .. }
+            | Self::Flag
+            | Self::Path { .. }
+            | Self::Text { .. }
+            | Self::Word(_) => false,
         }
     }
 
@@ -392,6 +404,32 @@ impl<'p> Reader<'p> {
         })
     }
 
+    /// A path.
+    pub(crate) fn path(
+        &mut self,
+        name: &'static str,
+        example: &'static str,
+        default: &str,
+        meaning: &'static str,
+    ) -> String {
+        let given = self.optional_path(name, example, &quoted(default), meaning);
+        given.unwrap_or_else(|| default.to_owned())
+    }
+
+    /// A path without a default; `absent` describes what its absence means.
+    pub(crate) fn optional_path(
+        &mut self,
+        name: &'static str,
+        example: &'static str,
+        absent: &str,
+        meaning: &'static str,
+    ) -> Option<String> {
+        let takes = Takes::Path { example };
+        self.value(Parameter { name, takes, default: absent.to_owned(), meaning }, |value| {
+            value.as_str().map(str::to_owned)
+        })
+    }
+
     /// A text that reads as a `T`; `absent` describes what its absence means.
     pub(crate) fn structured<T: FromStr<Err: Display>>(
         &mut self,
@@ -487,7 +525,9 @@ mod tests {
                     bad.into_iter().chain(below(least.0, "B")).collect(),
                 )
             }
-            Takes::Text { example } => (vec![json!(example)], vec![json!(""), json!(1)]),
+            Takes::Path { example } | Takes::Text { example } => {
+                (vec![json!(example)], vec![json!(""), json!(1)])
+            }
             Takes::Time { least, most } => {
                 let bad = [json!(1), json!(format!("{} ns", most.0 + 1)), json!("1 B")];
                 (

@@ -226,6 +226,8 @@ pub enum IncidentKind {
     NotGranted,
     /// Hostile or stray bytes were dropped.
     Rejected,
+    /// Another campaign used other parts of the host at the same time.
+    Neighbour,
 }
 
 /// How a trial ended.

@@ -27,15 +27,7 @@ pub(crate) fn in_scope(scope: &Scope) -> Result<Vec<Link>, Unavailable> {
 
 /// Those of `links` that `devices` mean; none named are all that are up.
 fn chosen(links: Vec<Link>, devices: &[String]) -> Vec<Link> {
-    let mut named: BTreeSet<String> = devices.iter().cloned().collect();
-    // A device may stand on another in several layers (a VLAN on a bond). The bound ends loops,
-    // which some kinds allow.
-    for _ in 0..DEEPEST {
-        let above: Vec<&Link> =
-            links.iter().filter(|link| named.contains(&link.name) && !is_bridge(link)).collect();
-        let below: Vec<&str> = above.into_iter().flat_map(|link| lower(link, &links)).collect();
-        named.extend(below.into_iter().map(str::to_owned).collect::<Vec<_>>());
-    }
+    let named = with_lower(devices.iter().cloned().collect(), &links, |link| !is_bridge(link));
     links
         .into_iter()
         .filter(|link| match devices {
@@ -45,6 +37,22 @@ fn chosen(links: Vec<Link>, devices: &[String]) -> Vec<Link> {
             _ => named.contains(&link.name),
         })
         .collect()
+}
+
+/// Adds to `named` the links that carry packets of those for which `is_followed`.
+pub(crate) fn with_lower(
+    mut named: BTreeSet<String>,
+    links: &[Link],
+    is_followed: impl Fn(&Link) -> bool,
+) -> BTreeSet<String> {
+    // A device may stand on another in several layers (a VLAN on a bond). The bound ends loops,
+    // which some kinds allow.
+    for _ in 0..DEEPEST {
+        let above = links.iter().filter(|link| named.contains(&link.name) && is_followed(link));
+        let below: Vec<&str> = above.flat_map(|link| lower(link, links)).collect();
+        named.extend(below.into_iter().map(str::to_owned));
+    }
+    named
 }
 
 /// Returns true if packets of `link` leave by one of its ports, which another table decides.

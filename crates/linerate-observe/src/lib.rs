@@ -26,6 +26,7 @@ mod kernel_text;
 mod labelled;
 pub mod ncsi;
 mod observer;
+mod parts;
 mod sampler;
 pub mod samplers;
 mod sampling;
@@ -39,6 +40,7 @@ pub use facts::{available_memory, facts};
 pub use observer::{
     Digest, Ending, Observed, Observer, ObserverSource, ObserverSpec, SnmpAccess, SnmpAgent,
 };
+pub use parts::{carriers, cores};
 pub use sampler::{Probe, Sampler, Scope, Unavailable};
 pub use samplers::{SAMPLERS, sampler};
 pub use sampling::Sampling;

@@ -213,7 +213,7 @@ fn storage() -> impl Iterator<Item = Parameter> {
 
 /// Returns the option of `parameter`: a list of values, except for texts, which may have commas.
 fn option(parameter: &Parameter) -> Arg {
-    let is_text = matches!(parameter.takes, Takes::Text { .. });
+    let is_text = matches!(parameter.takes, Takes::Path { .. } | Takes::Text { .. });
     let option = Arg::new(parameter.name)
         .long(parameter.name.replace('_', "-"))
         .help(options::help(parameter))

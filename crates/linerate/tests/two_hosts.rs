@@ -134,6 +134,66 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
     );
 }
 
+/// Returns whether this machine has two cores, with a skip if not.
+fn has_two_cores(test: &str) -> bool {
+    let list = "/sys/devices/system/cpu/cpu0/topology/thread_siblings_list";
+    let siblings = std::fs::read_to_string(list).unwrap_or_default();
+    let has = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1)
+        && !linerate_model::cpu_list(&siblings).unwrap_or_default().contains(&1);
+    if !has {
+        println!("skipped: {test}: CPUs 0 and 1 are not two cores");
+    }
+    has
+}
+
+#[test]
+fn campaigns_with_other_cpus_and_interfaces_run_at_one_host_at_the_same_time() {
+    let test = "campaigns_with_other_cpus_and_interfaces_run_at_one_host_at_the_same_time";
+    if !privileged(test) || !has_two_cores(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, pair) = (folder.path(), Pair::build("both"));
+    let [a, b] = &pair.names;
+    pair.ran(0, &format!("ip link add v1 netns {a} type veth peer name v1 netns {b}"));
+    for (end, address) in ["198.18.10.1/24", "198.18.10.2/24"].into_iter().enumerate() {
+        pair.ran(end, &format!("ip address add {address} dev v1"));
+        pair.ran(end, "ip link set v1 up");
+    }
+    exchange_keys(&pair, folder);
+    let _agent = pair.agent(folder, AGENT, &[]);
+    for (name, net, cpu) in [("one", 9, 0), ("other", 10, 1), ("third", 9, 1)] {
+        let testbed = format!(
+            "[[host]]\nname = \"here\"\nreach = \"local\"\n\
+             [[host]]\nname = \"there\"\nreach = \"{AGENT}\"\n\
+             [[endpoint]]\nname = \"a\"\nhost = \"here\"\naddress = \"198.18.{net}.1\"\n\
+             [[endpoint]]\nname = \"b\"\nhost = \"there\"\naddress = \"198.18.{net}.2\"\n\
+             cpus = [{cpu}]\n"
+        );
+        file(folder, &format!("{name}.toml"), &testbed);
+    }
+    file(folder, "long.plan", &stream(1, 60_000));
+    file(folder, "short.plan", &stream(1, 300));
+    let words = |plan: &'static str, testbed: &'static str, ledger: &'static str| {
+        ["run", plan, "--testbed", testbed, "--ledger", ledger, "-v"]
+    };
+    let mut one = campaign(&pair, folder, &words("long.plan", "one.toml", "one.ledger"), 0);
+    heard(&mut one, "there joined");
+    let other = pair.linerate(0, folder, "a", &words("short.plan", "other.toml", "other.ledger"));
+    let third = pair.linerate(0, folder, "a", &words("short.plan", "third.toml", "third.ledger"));
+    let [other, third] = [other, third].map(|mut command| command.output().expect("starts"));
+    let other = Ended::from(other);
+    assert!(matches!(other.code, Some(0 | 1)), "{other:?}");
+    let third = Ended::from(third).expect(4);
+    assert!(third.stderr.contains(", which also uses interface v0"), "{third:?}");
+    signal(one.id(), "INT");
+    wait(one);
+    let trial = &load(&folder.join("other.ledger")).trials[0];
+    assert_eq!(trial.outcome, Some(TrialOutcome::Completed), "{:?}", trial.incidents);
+    let is_named = |of: &linerate_model::Incident| of.kind == IncidentKind::Neighbour;
+    assert!(trial.incidents.iter().any(is_named), "{:?}", trial.incidents);
+}
+
 #[test]
 fn an_agent_killed_in_a_trial_costs_that_trial_only() {
     if !privileged("an_agent_killed_in_a_trial_costs_that_trial_only") {

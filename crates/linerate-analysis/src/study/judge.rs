@@ -311,7 +311,7 @@ fn weight(kind: IncidentKind) -> Option<Validity> {
         | IncidentKind::ClockUncertain
         | IncidentKind::Environment
         | IncidentKind::NotGranted => Some(Validity::Suspect),
-        IncidentKind::Rejected => None,
+        IncidentKind::Rejected | IncidentKind::Neighbour => None,
     }
 }
 

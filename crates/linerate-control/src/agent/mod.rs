@@ -1,14 +1,15 @@
 //! Agent: carries out the trials of a conductor, and survives whatever a peer sends.
 //!
-//! It serves one conductor at a time, and answers a second one that it is busy and how many wait
-//! before it. Strangers have the
-//! time of a handshake to prove their identity, in a bounded number of threads. When too many try,
-//! the oldest attempt is cut off, so that slow ones keep nobody out. Everything else that a
-//! stranger sends is counted and dropped.
+//! It serves conductors at the same time if they share no CPU, interface and disk. Any other is
+//! answered that the agent is busy and how many wait before it. Strangers have the time of a
+//! handshake to prove their identity, in a bounded number of threads. When too many try, the oldest
+//! attempt is cut off, so that slow ones keep nobody out. Everything else that a stranger sends is
+//! counted and dropped.
 
 mod asked;
 mod links;
 mod local;
+mod parts;
 mod place;
 mod ports;
 mod presence;
@@ -135,7 +136,7 @@ pub struct Agent {
 #[derive(Debug)]
 struct Shared {
     options: AgentOptions,
-    /// Place of the conductor that measures.
+    /// Place of the conductors that measure.
     measuring: Place,
     /// Place of the conductor that changes settings, which may be another one or the same.
     tuning: Place,
@@ -149,8 +150,8 @@ struct Shared {
     leftovers: Mutex<Vec<JoinHandle<()>>>,
     /// Port that data connections share with control connections, once the agent listens.
     port: OnceLock<SharedPort>,
-    /// Addresses of this host that control connections of this process use.
-    control: Mutex<Vec<IpAddr>>,
+    /// Addresses of this host over which this process controls other hosts.
+    controls: Mutex<Vec<IpAddr>>,
     /// Listeners of that port, while they are open.
     listeners: OnceLock<Weak<[TcpListener]>>,
     /// End of the service after one campaign; unset to serve on.
@@ -217,8 +218,14 @@ impl Shared {
         Disks::new(writable).serving(served).within(files).kept_by(keeper)
     }
 
-    fn control(&self) -> MutexGuard<'_, Vec<IpAddr>> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    fn controls(&self) -> MutexGuard<'_, Vec<IpAddr>> {
+        self.controls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the addresses of this host that control connections use.
+    fn control(&self) -> Vec<IpAddr> {
+        let own = self.controls().clone();
+        own.into_iter().chain(self.measuring.state().control()).collect()
     }
 
     fn leftovers(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
@@ -252,7 +259,7 @@ impl Agent {
             refusals: Mutex::default(),
             leftovers: Mutex::default(),
             port: OnceLock::new(),
-            control: Mutex::default(),
+            controls: Mutex::default(),
             listeners: OnceLock::new(),
             once: OnceLock::new(),
         };
@@ -306,7 +313,7 @@ impl Agent {
 
     /// Notes that this process controls another host over its own address `own`.
     pub(crate) fn controls_over(&self, own: IpAddr) {
-        self.shared.control().push(own);
+        self.shared.controls().push(own);
     }
 
     #[cfg(test)]
@@ -372,14 +379,14 @@ impl Serving {
         Stopper { address: self.address, stopping: Arc::clone(&self.stopping) }
     }
 
-    /// Serves until one campaign has ended, whoever conducts it.
+    /// Serves until one campaign has ended and no other runs, whoever conducts them.
     pub fn run_once(self) {
         // It is set once: a service begins once.
         let _ = self.agent.shared.once.set(self.stopper());
         self.run();
     }
 
-    /// Serves conductors in turn, until stopped.
+    /// Serves conductors until stopped.
     pub fn run(self) {
         let Self { agent, listeners, access, stopping, .. } = self;
         let shared = Arc::clone(&agent.shared);
@@ -400,7 +407,7 @@ impl Serving {
             (shared.options.notify)(&format!("cannot accept connections any more: {error}"));
         }
         for place in [&agent.shared.measuring, &agent.shared.tuning] {
-            if let Some(holder) = &place.state().holder {
+            for holder in place.state().holders() {
                 // Its thread frees the place itself, after it has put everything back.
                 (holder.closer)();
             }
@@ -475,15 +482,16 @@ fn watch(entrance: &Arc<Entrance>, stopping: &Arc<AtomicBool>) -> io::Result<Joi
             thread::sleep(PERIOD);
             for place in [&shared.measuring, &shared.tuning] {
                 let state = place.state();
-                let keyed = state.holder.as_ref().and_then(|holder| Some((holder, holder.key?)));
-                let Some((holder, key)) = keyed else { continue };
-                // An unreadable list ends no session; new ones are refused meanwhile.
-                if keys.may(key, Right::Conduct).is_ok_and(|may| !may) {
-                    (shared.options.notify)(&format!(
-                        "{} is no longer paired: its session ends",
-                        holder.by
-                    ));
-                    (holder.closer)();
+                for holder in state.holders() {
+                    let Some(key) = holder.key else { continue };
+                    // An unreadable list ends no session; new ones are refused meanwhile.
+                    if keys.may(key, Right::Conduct).is_ok_and(|may| !may) {
+                        (shared.options.notify)(&format!(
+                            "{} is no longer paired: its session ends",
+                            holder.by
+                        ));
+                        (holder.closer)();
+                    }
                 }
             }
         }

@@ -1,13 +1,16 @@
-//! Places at an agent: one conductor at a time measures, and one changes settings.
+//! Places at an agent: conductors measure, and one changes settings.
 //!
-//! A newcomer gets a place that is free or becomes free in time. A place is taken away only from
+//! Those that share no part of the host have a place at the same time. A newcomer gets a place that is free or becomes free in time. A place is taken away only from
 //! a conductor that cannot use it any more: an earlier connection of the newcomer itself, or one
 //! whose host no longer answers ([`presence`](super::presence)). Conductors that wait take
 //! [`turns`](super::turns).
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::parts::Part;
 use super::presence::{PAUSE, Presence, Question};
 use super::turns::{Claim, Turns, Who};
 use crate::Fingerprint;
@@ -31,12 +34,18 @@ pub(super) struct Holder {
     /// True if its command runs another campaign afterwards.
     returns: bool,
     turn: u64,
+    /// Part of the host that it uses.
+    part: Part,
+    /// Address of this host that its control connection uses.
+    own: Option<IpAddr>,
+    /// Others that had a place since [`Place::company`] was last called, by name.
+    company: BTreeSet<String>,
     /// Queue of messages to it, once its session has begun.
     outbox: Option<Outbox>,
 }
 
 impl Holder {
-    pub(super) fn new(channel: &Channel, greeting: &Greeting, by: &str) -> Self {
+    pub(super) fn new(channel: &Channel, greeting: &Greeting, by: &str, part: Part) -> Self {
         Self {
             by: by.to_owned(),
             campaign: greeting.campaign.clone(),
@@ -45,6 +54,9 @@ impl Holder {
             lasts_s: greeting.lasts_s,
             returns: greeting.returns,
             turn: greeting.turn,
+            part,
+            own: channel.own,
+            company: BTreeSet::new(),
             closer: Arc::clone(&channel.closer),
             pulse: channel.pulse.clone(),
             outbox: None,
@@ -72,8 +84,9 @@ impl Holder {
         Who { number: self.turn, key: self.key }
     }
 
-    fn busy(&self) -> Busy {
-        Busy::after(&self.by, self.since.elapsed().as_secs(), self.lasts_s)
+    fn busy(&self, newcomer: &Self) -> Busy {
+        let by = format!("{}{}", self.by, self.part.clash(&newcomer.part));
+        Busy::after(&by, self.since.elapsed().as_secs(), self.lasts_s)
     }
 }
 
@@ -193,7 +206,7 @@ impl Attempt {
     ) -> Result<Duration, Busy> {
         let seen = other.seen_by(newcomer);
         match self.step(seen, now) {
-            Step::Leave => Err(other.busy()),
+            Step::Leave => Err(other.busy(newcomer)),
             Step::Wait(pause) => Ok(pause),
             Step::Ask(pause) => {
                 other.outbox.iter().for_each(|outbox| outbox.try_send(NUDGE));
@@ -211,7 +224,7 @@ impl Attempt {
     }
 }
 
-/// Place that one conductor has at a time.
+/// Place that one conductor has at a time, or several of which each uses a part of the host.
 #[derive(Debug, Default)]
 pub(super) struct Place {
     state: Mutex<State>,
@@ -220,13 +233,48 @@ pub(super) struct Place {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) holder: Option<Holder>,
+    holders: Vec<(u64, Holder)>,
+    /// Number of the last holder.
+    last: u64,
     turns: Turns,
+}
+
+impl State {
+    /// Returns those that have the place.
+    pub(super) fn holders(&self) -> impl Iterator<Item = &Holder> {
+        self.holders.iter().map(|(_, holder)| holder)
+    }
+
+    /// Returns the addresses of this host that their control connections use.
+    pub(super) fn control(&self) -> impl Iterator<Item = IpAddr> {
+        self.holders().filter_map(|holder| holder.own)
+    }
+
+    fn seat(&mut self, mut newcomer: Holder) -> u64 {
+        for (_, other) in &mut self.holders {
+            other.company.insert(newcomer.by.clone());
+            newcomer.company.insert(other.by.clone());
+        }
+        self.turns.seated(newcomer.who());
+        self.last += 1;
+        self.holders.push((self.last, newcomer));
+        self.last
+    }
 }
 
 impl Place {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the names of the others that had a place since the last call, beside the conductor
+    /// whose seat has this `number`.
+    pub(super) fn company(&self, number: u64) -> BTreeSet<String> {
+        let mut state = self.state();
+        let others = state.holders.iter().filter(|(other, _)| *other != number);
+        let present = others.map(|(_, other)| other.by.clone()).collect();
+        let own = state.holders.iter_mut().find(|(other, _)| *other == number);
+        own.map(|(_, own)| std::mem::replace(&mut own.company, present)).unwrap_or_default()
     }
 
     /// Takes the place for `newcomer`, within its `patience`. Calls `notify` if it takes the place
@@ -243,36 +291,51 @@ impl Place {
         let mut state = self.state();
         loop {
             let now = Instant::now();
-            let State { holder, turns } = &mut *state;
-            let found = match holder {
-                Some(other) => attempt.at(other, &newcomer, now, notify),
-                None => match turns.claim(who, now) {
+            let State { holders, turns, .. } = &mut *state;
+            let in_the_way = holders.iter().find(|(_, other)| other.part.overlaps(&newcomer.part));
+            let found = match in_the_way {
+                Some((_, other)) => attempt.at(other, &newcomer, now, notify),
+                None => match turns.claim(who, &newcomer.part, now) {
                     Claim::Free => break,
                     Claim::Behind(by) => Err(Busy { by, ..Busy::default() }),
                     Claim::Kept(pause) => Ok(pause),
                 },
             };
             let pause = found.map_err(|busy| {
-                let ahead = turns.refused(who, &newcomer.by, now);
+                let ahead = turns.refused(who, &newcomer.by, &newcomer.part, now);
                 Busy { ahead, ..busy }
             })?;
             let waited = self.released.wait_timeout(state, pause);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.turns.seated(who);
-        state.holder = Some(newcomer);
-        Ok(Seat(self))
+        let part = newcomer.part.clone();
+        Ok(Seat { place: self, number: state.seat(newcomer), part })
     }
 }
 
 /// Proof of having a place; the place is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Seat<'a>(&'a Place);
+pub(super) struct Seat<'a> {
+    place: &'a Place,
+    number: u64,
+    part: Part,
+}
 
 impl Seat<'_> {
+    /// Returns the part of the host that goes with it.
+    pub(super) fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// Returns the number by which [`Place::company`] knows it.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Begins the session: from now on its conductor can be asked whether it is there.
     pub(super) fn reached_by(&self, outbox: &Outbox) {
-        if let Some(holder) = self.0.state().holder.as_mut() {
+        let mut state = self.place.state();
+        if let Some((_, holder)) = state.holders.iter_mut().find(|(at, _)| *at == self.number) {
             holder.outbox = Some(outbox.clone());
         }
     }
@@ -280,12 +343,14 @@ impl Seat<'_> {
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        if let Some(left) = state.holder.take().filter(|left| left.returns) {
+        let mut state = self.place.state();
+        let left = state.holders.iter().position(|(number, _)| *number == self.number);
+        let left = left.map(|at| state.holders.swap_remove(at).1);
+        if let Some(left) = left.filter(|left| left.returns) {
             state.turns.returns(left.who(), Instant::now());
         }
         drop(state);
-        self.0.released.notify_all();
+        self.place.released.notify_all();
     }
 }
 

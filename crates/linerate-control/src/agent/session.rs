@@ -12,6 +12,7 @@ use linerate_disk::Disks;
 use linerate_model::TrialId;
 
 use super::links;
+use super::parts::Part;
 use super::place::{Holder, Patience, Seat};
 use super::trial::{self, Command};
 use super::{ForGood, Shared};
@@ -20,7 +21,7 @@ use crate::link::{Channel, Heard, Link, Outbox};
 use crate::strangers::Ticket;
 use crate::wire::{
     Branches, Greeting, HelloRole, Message, ORDER_LIMIT, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare,
-    RELEASE, RouteDevice, printable,
+    RELEASE, RouteDevice, Share, printable,
 };
 
 /// Serves the conductor at the other end of `channel` until the session ends.
@@ -55,7 +56,8 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         return tune(shared, reader, channel, &greeting, by);
     }
     let patience = Patience { present: Duration::ZERO, absent: shared.options.timeouts.handshake };
-    let newcomer = Holder::new(&channel, &greeting, &by);
+    let part = Part::of(greeting.share.as_ref(), channel.own);
+    let newcomer = Holder::new(&channel, &greeting, &by, part);
     let seat = match shared.measuring.take(newcomer, patience, &*shared.options.notify) {
         Ok(seat) => seat,
         Err(busy) => {
@@ -66,10 +68,6 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         }
     };
     drop(ticket);
-    // One conductor measures at a time.
-    if let Some(own) = channel.own {
-        *shared.control() = vec![own];
-    }
     (shared.options.notify)(&format!("serving {by}"));
     let mut answer = Greeting::new(HelloRole::Agent, &shared.options.name);
     answer.facts = shared.facts();
@@ -81,9 +79,10 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         let mut running = None;
         // Claims last until the session ends, so that no other program takes a disk between trials.
         let disks = Arc::new(shared.disks());
+        let session = Session { shared, disks, seat: &seat, own: channel.own };
         let why = converse(reader, channel, |heard, outbox| {
             seat.reached_by(outbox);
-            follow(shared, &disks, heard, outbox, &mut running)
+            session.follow(heard, outbox, &mut running)
         });
         if let Some(running) = running.take() {
             // A trial must not outlive its conductor: nobody would read its counts.
@@ -96,6 +95,7 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
     }
     drop(seat);
     // A conductor whose connection broke comes back, and finds its campaign only here.
+    let is_over = is_over && shared.measuring.state().holders().next().is_none();
     if let Some(service) = shared.once.get().filter(|_| is_over) {
         service.stop();
     }
@@ -153,7 +153,7 @@ fn tune(
         present: Duration::from_secs(1),
         absent: shared.options.timeouts.handshake,
     };
-    let newcomer = Holder::new(&channel, greeting, &by);
+    let newcomer = Holder::new(&channel, greeting, &by, Part::Whole);
     let tuning = match shared.tuning.take(newcomer, patience, &*shared.options.notify) {
         Ok(seat) => Tuning { shared, seat },
         Err(busy) => {
@@ -281,11 +281,11 @@ struct Running {
 
 impl Running {
     fn start(
-        shared: &Arc<Shared>,
-        disks: &Arc<Disks>,
+        session: &Session<'_>,
         mut prepare: Prepare,
         outbox: &Outbox,
     ) -> std::io::Result<Self> {
+        let shared = session.shared;
         // Aborted trials keep threads and memory until they end, so their number is bounded.
         let left = shared.leftovers().iter().filter(|thread| !thread.is_finished()).count();
         if left >= LEFTOVERS {
@@ -295,10 +295,13 @@ impl Running {
         let trial = prepare.trial;
         // Bounded: a conductor must not queue orders without end.
         let (commands, orders) = sync_channel(ORDERS);
-        let (shared, disks, outbox) = (Arc::clone(shared), Arc::clone(disks), outbox.clone());
+        let (shared, disks) = (Arc::clone(shared), Arc::clone(&session.disks));
+        let (outbox, seat) = (outbox.clone(), session.seat.number());
+        // Those that have left do not concern this trial.
+        shared.measuring.company(seat);
         let thread = thread::Builder::new().name("linerate-trial".into()).spawn(move || {
             links::name_interfaces(&mut prepare.jobs);
-            trial::run(&shared, &disks, &prepare, &orders, &outbox);
+            trial::run(&shared, (&disks, seat), &prepare, &orders, &outbox);
         })?;
         Ok(Self { trial, commands, thread })
     }
@@ -353,53 +356,83 @@ fn converse(
     why
 }
 
-fn follow(
-    shared: &Arc<Shared>,
-    disks: &Arc<Disks>,
-    heard: &Receiver<Heard>,
-    outbox: &Outbox,
-    running: &mut Option<Running>,
-) -> Left {
-    loop {
-        let message = match next(shared, heard) {
-            Ok(message) => message,
-            Err(why) => return Left::Broken(why),
-        };
-        let trial = running.as_ref().map(|running| running.trial);
-        match (message, running.as_ref()) {
-            (Message::Goodbye, _) => return Left::Goodbye,
-            (Message::Prepare(prepare), _) => {
-                if let Some(earlier) = running.take() {
-                    earlier.abort(shared);
-                }
-                let trial = prepare.trial;
-                match Running::start(shared, disks, *prepare, outbox) {
-                    Ok(started) => *running = Some(started),
-                    Err(error) => {
-                        let failed = Some(format!("start a thread for the trial: {error}"));
-                        outbox.send(Message::Done {
-                            trial,
-                            started_ns: Vec::new(),
-                            ready_ns: None,
-                            failed,
-                        });
+/// Session of a conductor that measures.
+struct Session<'a> {
+    shared: &'a Arc<Shared>,
+    disks: Arc<Disks>,
+    seat: &'a Seat<'a>,
+    /// Address of this host that its connection uses.
+    own: Option<IpAddr>,
+}
+
+impl Session<'_> {
+    /// Refuses a trial that uses more of this host than its conductor announced.
+    fn is_within(&self, prepare: &Prepare) -> Result<(), String> {
+        if *self.seat.part() == Part::Whole {
+            return Ok(());
+        }
+        let ends = prepare.jobs.iter().map(|job| (&job.local, &*job.workload, &job.params));
+        let part = Part::of(Share::of(ends, self.shared.options.workloads).as_ref(), self.own);
+        if self.seat.part().contains(&part) {
+            return Ok(());
+        }
+        Err("prepare the trial: it uses more of this host than its campaign announced, so it could \
+            disturb another campaign that runs here at the same time"
+            .to_owned())
+    }
+
+    fn follow(
+        &self,
+        heard: &Receiver<Heard>,
+        outbox: &Outbox,
+        running: &mut Option<Running>,
+    ) -> Left {
+        let shared = self.shared;
+        loop {
+            let message = match next(shared, heard) {
+                Ok(message) => message,
+                Err(why) => return Left::Broken(why),
+            };
+            let trial = running.as_ref().map(|running| running.trial);
+            match (message, running.as_ref()) {
+                (Message::Goodbye, _) => return Left::Goodbye,
+                (Message::Prepare(prepare), _) => {
+                    if let Some(earlier) = running.take() {
+                        earlier.abort(shared);
+                    }
+                    let trial = prepare.trial;
+                    let started = self.is_within(&prepare).and_then(|()| {
+                        Running::start(self, *prepare, outbox)
+                            .map_err(|error| format!("start a thread for the trial: {error}"))
+                    });
+                    match started {
+                        Ok(started) => *running = Some(started),
+                        Err(why) => {
+                            let failed = Some(why);
+                            outbox.send(Message::Done {
+                                trial,
+                                started_ns: Vec::new(),
+                                ready_ns: None,
+                                failed,
+                            });
+                        }
                     }
                 }
-            }
-            (Message::Connect { trial: of, offers }, Some(running)) if Some(of) == trial => {
-                running.order(Command::Connect(offers));
-            }
-            (Message::StartAt { trial: of, clock_ns }, Some(running)) if Some(of) == trial => {
-                running.order(Command::StartAt(clock_ns));
-            }
-            (Message::Abort { trial: of }, Some(_)) if Some(of) == trial => {
-                if let Some(running) = running.as_ref() {
-                    running.order(Command::Abort);
+                (Message::Connect { trial: of, offers }, Some(running)) if Some(of) == trial => {
+                    running.order(Command::Connect(offers));
                 }
+                (Message::StartAt { trial: of, clock_ns }, Some(running)) if Some(of) == trial => {
+                    running.order(Command::StartAt(clock_ns));
+                }
+                (Message::Abort { trial: of }, Some(_)) if Some(of) == trial => {
+                    if let Some(running) = running.as_ref() {
+                        running.order(Command::Abort);
+                    }
+                }
+                // Orders for a trial that is not running, pings (the hearing thread has answered
+                // them), and messages of newer conductors.
+                _ => {}
             }
-            // Orders for a trial that is not running, pings (the hearing thread has answered
-            // them), and messages of newer conductors.
-            _ => {}
         }
     }
 }

@@ -73,14 +73,14 @@ const LATE_NS: u64 = 1_000_000;
 /// Carries out a trial. Sends `Done` at the end, whatever happens in it.
 pub(super) fn run(
     shared: &Shared,
-    disks: &Disks,
+    (disks, seat): (&Disks, u64),
     prepare: &Prepare,
     orders: &Receiver<Command>,
     outbox: &Outbox,
 ) {
     // Strangers cost CPU time, so a trial reports how many came during it.
     let rejected = shared.rejected.load(Ordering::Relaxed);
-    let control = shared.control().clone();
+    let control = shared.control();
     let ready = OnceLock::new();
     let trial = Trial { shared, disks, prepare, orders, outbox, control, ready };
     // A panic of a workload must cost one trial and not the agent.
@@ -96,6 +96,10 @@ pub(super) fn run(
             IncidentKind::Rejected,
             format!("the control port refused {turned_away} connections"),
         );
+    }
+    for other in shared.measuring.company(seat) {
+        let used = "used other CPUs, interfaces and disks of this host at the same time";
+        trial.incident(IncidentKind::Neighbour, format!("{other} {used}"));
     }
     let ready_ns = trial.ready.get().map(|at| at.0);
     outbox.send(Message::Done { trial: prepare.trial, started_ns, ready_ns, failed });

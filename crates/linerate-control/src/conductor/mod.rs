@@ -48,6 +48,9 @@ pub struct RunOptions {
     /// True if another campaign with the same agents follows, so that they keep their places free
     /// for it.
     pub returns: bool,
+    /// True if no agent may serve another campaign beside this one, although it may use little of
+    /// its host: it changes settings there.
+    pub alone: bool,
 }
 
 impl Default for RunOptions {
@@ -62,6 +65,7 @@ impl Default for RunOptions {
             // docs/methodology/diagnosis.md#evidence: evidence every 100 ms.
             sample_period: Duration::from_millis(100),
             returns: false,
+            alone: false,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::clock::{monotonic, wall};
 use crate::frames::{FrameError, FrameReader, write};
 use crate::link::{Channel, Heard, Link};
 use crate::wire::{
-    Greeting, HelloRole, MESSAGE_LIMIT, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, RELEASE,
+    Greeting, HelloRole, MESSAGE_LIMIT, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, RELEASE, Share,
     printable,
 };
 use crate::{Agent, ControlError, KeyStore, Result, Timeouts, tls, transport};
@@ -59,6 +59,8 @@ struct Reach {
     name: String,
     /// Time that the campaign is expected to take, seconds.
     lasts_s: u64,
+    /// What it uses of each host; `None` for all of it.
+    shares: Vec<Option<Share>>,
 }
 
 pub(super) fn run(
@@ -84,8 +86,9 @@ pub(super) fn run(
     let reach = Arc::new(Reach {
         addresses: testbed.hosts,
         keys,
-        // Each host needs its own agent, because an agent serves one conductor.
+        // Each host needs its own agent, because all of them may use the whole host.
         agents: hosts.iter().map(|_| agent.sibling()).collect(),
+        shares: hosts.iter().map(|host| share(host, &trials, &options)).collect(),
         options,
         campaign: header.id.clone(),
         name: format!("campaign {}", header.name),
@@ -413,6 +416,7 @@ impl Reach {
         ours.lasts_s = self.lasts_s;
         ours.turn = own_turn();
         ours.returns = self.options.returns;
+        ours.share.clone_from(&self.shares[host]);
         ours.campaign.clone_from(&self.campaign);
         let (name, address) = &self.addresses[host];
         let (keys, timeouts) = (self.keys.as_ref(), &self.options.timeouts);
@@ -423,6 +427,19 @@ impl Reach {
         }
         Ok(greeted)
     }
+}
+
+/// Returns what a campaign of `trials` uses of `host`; `None` for all of it.
+fn share(host: &str, trials: &[TrialSpec], options: &RunOptions) -> Option<Share> {
+    // A command of several campaigns may change settings, too. They hold for the whole host.
+    if options.returns || options.alone {
+        return None;
+    }
+    let jobs = trials.iter().flat_map(|trial| &trial.jobs);
+    let ends = jobs.flat_map(|job| [(&job.from, job), (&job.to, job)]);
+    let here = ends.filter(|(end, _)| end.host == host);
+    let here = here.map(|(end, job)| (end, &*job.workload, &job.params));
+    Share::of(here, linerate_load::workload)
 }
 
 /// Returns the number under which this process, which is one command, waits for its turn: the time
@@ -570,6 +587,7 @@ mod tests {
             agents: vec![own.sibling(), own.sibling()],
             options: RunOptions::default(),
             lasts_s: 1,
+            shares: vec![None, None],
             campaign: Default::default(),
         };
         let greeted = reach.greet(1).expect("an agent of this process");

@@ -10,6 +10,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::share::Share;
 use super::tune::{SettingState, TuneRequest};
 
 /// First word of every session.
@@ -62,8 +63,11 @@ pub struct Greeting {
     /// again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub returns: bool,
+    /// Part of the host that the conductor uses; absent if it needs all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
     /// True if a conductor wants to change settings ([`Message::Tune`]) and not to measure. An
-    /// agent serves one conductor of each kind at a time.
+    /// agent serves one such conductor at a time.
     #[serde(default)]
     pub tunes: bool,
     /// Set by a conductor that only wants the host's facts, and its routes to these addresses. It
@@ -115,6 +119,7 @@ impl Greeting {
             lasts_s: 0,
             turn: 0,
             returns: false,
+            share: None,
             tunes: false,
             asks: None,
             routes: Vec::new(),

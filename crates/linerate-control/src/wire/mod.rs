@@ -16,6 +16,7 @@
 
 mod codec;
 mod message;
+mod share;
 mod tune;
 
 pub(crate) use codec::ORDER_LIMIT;
@@ -26,4 +27,5 @@ pub use message::{
     PreparedJob, RouteDevice, name, printable,
 };
 pub(crate) use message::{PROTOCOL_MAGIC, RELEASE};
+pub use share::Share;
 pub use tune::{Setting, SettingState, TuneRequest};

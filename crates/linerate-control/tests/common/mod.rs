@@ -1,11 +1,13 @@
 //! Campaigns of one or two trials, and a recorder that keeps everything.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use linerate_control::conductor::RunOptions;
+use linerate_control::wire::{Message, decode, encode};
 use linerate_control::{Access, Agent, AgentOptions, CampaignRun, RunSummary, Stopper};
 use linerate_model::{
     CampaignHeader, Counter, Endpoint, Event, HostAddress, Incident, JobSpec, Nanos, Params,
@@ -48,6 +50,21 @@ pub(crate) fn trial(id: u32, jobs: Vec<JobSpec>) -> TrialSpec {
         interval: Nanos::from_millis(50),
     };
     TrialSpec { id: TrialId(id), sweep: "s".into(), seed: 7, phases, jobs, ..TrialSpec::default() }
+}
+
+/// Sends `message` as a conductor does.
+pub(crate) fn send(socket: &mut TcpStream, message: Message) {
+    socket.write_all(&encode(&message).expect("it is short")).expect("it is open");
+}
+
+/// Returns the next message.
+pub(crate) fn receive(socket: &mut TcpStream) -> Message {
+    let mut bytes = vec![0; 4];
+    socket.read_exact(&mut bytes).expect("a message");
+    let length = u32::from_be_bytes(bytes[..].try_into().expect("four bytes"));
+    bytes.resize(4 + length as usize, 0);
+    socket.read_exact(&mut bytes[4..]).expect("the whole message");
+    decode(&bytes).expect("a message").expect("it is whole").0
 }
 
 /// An agent that listens on loopback until this value goes.

@@ -208,5 +208,6 @@ const fn kind_words(kind: IncidentKind) -> &'static str {
         IncidentKind::Environment => "environment",
         IncidentKind::NotGranted => "not granted",
         IncidentKind::Rejected => "rejected bytes",
+        IncidentKind::Neighbour => "another campaign",
     }
 }

@@ -173,7 +173,7 @@ impl Parameters for StorageParams {
     fn declare(reader: &mut Reader<'_>) -> Self {
         Self {
             // On a disk nearly everywhere, and not for keeping.
-            target: reader.text(
+            target: reader.path(
                 "target",
                 "/dev/nvme1n1",
                 "/var/tmp",

@@ -202,7 +202,7 @@ impl Parameters for StreamParams {
             ),
             amount: Amount::declare(reader),
             file: reader
-                .optional_text(
+                .optional_path(
                     "file",
                     "/srv/image",
                     "none: random bytes",

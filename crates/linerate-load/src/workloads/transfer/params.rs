@@ -206,7 +206,7 @@ impl Files {
                 "how bytes reach a file through the page cache",
             ),
             // On a disk nearly everywhere, and not for keeping.
-            folder: reader.text(
+            folder: reader.path(
                 "folder",
                 "/var/tmp",
                 "/var/tmp",
@@ -232,7 +232,7 @@ impl Files {
                     end does nothing",
             ),
             port: reader.optional_count("port", PORT, "any", "port that the passive end serves at"),
-            root: reader.optional_text(
+            root: reader.optional_path(
                 "root",
                 "/srv/files",
                 "none",
