@@ -88,6 +88,21 @@ fn a_campaign_that_needs_the_same_cpu_or_the_whole_host_is_refused_with_the_reas
 }
 
 #[test]
+fn the_number_of_campaigns_at_a_time_is_bounded() {
+    let agent = Listening::start(AgentOptions::default(), Access::Loopback);
+    let mut served: Vec<TcpStream> = Vec::new();
+    let why = loop {
+        match greet(&agent, "one of many", Some(share(FAR + served.len()))) {
+            (socket, Message::Hello(_)) => served.push(socket),
+            (_, Message::Busy { by, .. }) => break by,
+            (_, answer) => panic!("{answer:?}"),
+        }
+    };
+    assert_eq!(served.len(), 64);
+    assert!(why.ends_with(", one of as many campaigns as an agent serves at a time"), "{why}");
+}
+
+#[test]
 fn a_trial_beyond_what_its_campaign_announced_is_refused_and_the_session_goes_on() {
     let agent = Listening::start(AgentOptions::default(), Access::Loopback);
     let announced = Share { devices: ["lo".to_owned()].into(), ..share(0) };

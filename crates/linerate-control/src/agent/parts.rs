@@ -60,9 +60,12 @@ impl Part {
             (Self::Whole, Self::Whole) => String::new(),
             (Self::Whole, Self::Some(_)) => ", which uses the whole host".to_owned(),
             (Self::Some(_), Self::Whole) => ", and this campaign needs the whole host".to_owned(),
-            (Self::Some(one), Self::Some(other)) => {
-                format!(", which also uses {}", one.common(other))
-            }
+            (Self::Some(one), Self::Some(other)) => match one.common(other) {
+                none if none == Things::default() => {
+                    ", one of as many campaigns as an agent serves at a time".to_owned()
+                }
+                common => format!(", which also uses {common}"),
+            },
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Places at an agent: conductors measure, and one changes settings.
 //!
-//! Those that share no part of the host have a place at the same time. A newcomer gets a place that is free or becomes free in time. A place is taken away only from
-//! a conductor that cannot use it any more: an earlier connection of the newcomer itself, or one
-//! whose host no longer answers ([`presence`](super::presence)). Conductors that wait take
-//! [`turns`](super::turns).
+//! Those that share no part of the host measure at the same time. A newcomer gets a place that is
+//! free or becomes free in time. A place is taken away only from a conductor that cannot use it any
+//! more: an earlier connection of the newcomer itself, or one whose host no longer answers
+//! ([`presence`](super::presence)). Conductors that wait take [`turns`](super::turns).
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -20,6 +20,9 @@ use crate::wire::{Greeting, Message};
 /// Message to a conductor that shows whether its host acknowledges anything: an answer to a ping
 /// that nobody sent.
 const NUDGE: Message = Message::Pong { n: u64::MAX, clock_ns: 0, sent_ns: 0, answered_ns: 0 };
+
+/// Most conductors that measure at the same time: each has threads of its own.
+const MOST: usize = 64;
 
 /// Conductor that has a place.
 pub(super) struct Holder {
@@ -292,7 +295,9 @@ impl Place {
         loop {
             let now = Instant::now();
             let State { holders, turns, .. } = &mut *state;
-            let in_the_way = holders.iter().find(|(_, other)| other.part.overlaps(&newcomer.part));
+            let is_full = holders.len() >= MOST;
+            let in_the_way = |other: &Holder| is_full || other.part.overlaps(&newcomer.part);
+            let in_the_way = holders.iter().find(|(_, other)| in_the_way(other));
             let found = match in_the_way {
                 Some((_, other)) => attempt.at(other, &newcomer, now, notify),
                 None => match turns.claim(who, &newcomer.part, now) {
