@@ -67,8 +67,7 @@ pub enum ControlError {
     },
     /// The agent serves another conductor.
     #[error(
-        "greet agent on {host}: it is busy with {by}, for {since_s} s so far{}{}. \
-            Wait (`--wait`), or end that campaign.",
+        "greet agent on {host}: it is busy with {by}, for {since_s} s so far{}{}.",
         more(*left_s),
         behind(*ahead)
     )]

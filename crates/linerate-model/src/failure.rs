@@ -47,9 +47,17 @@ pub type Outcome = Result<Exit>;
 pub struct Failure {
     exit: Exit,
     cause: Cause,
-    /// True if an agent was busy with another campaign.
-    /// Place in the queue of a busy agent, from 1.
-    turn: Option<u64>,
+    /// Set if an agent was busy with another campaign.
+    busy: Option<Busy>,
+}
+
+/// An agent that is busy.
+#[derive(Clone, Debug, PartialEq)]
+struct Busy {
+    /// Place in its queue, from 1.
+    turn: u64,
+    /// The message without its remedy.
+    fact: String,
 }
 
 /// Cause of a failure.
@@ -71,7 +79,7 @@ pub enum Cause {
 impl Failure {
     /// Returns a failure of class `exit`. `message` names operation, object, cause and remedy.
     pub fn new(exit: Exit, message: impl Display) -> Self {
-        Self { exit, cause: Cause::Message(message.to_string()), turn: None }
+        Self { exit, cause: Cause::Message(message.to_string()), busy: None }
     }
 
     /// Returns the failure of a wrong command line or plan.
@@ -84,10 +92,11 @@ impl Failure {
         Self::new(Exit::Missing, message)
     }
 
-    /// Returns the failure of an agent that is busy with another campaign, and for which this one
-    /// would wait as number `turn`, from 1.
-    pub fn busy(message: impl Display, turn: u64) -> Self {
-        Self { turn: Some(turn), ..Self::missing(message) }
+    /// Returns the failure of an agent that is busy with another campaign, as `fact` says, and for
+    /// which this one would wait as number `turn`, from 1.
+    pub fn busy(fact: impl Display, turn: u64) -> Self {
+        let message = format!("{fact} Wait (`--wait`), or end that campaign.");
+        Self { busy: Some(Busy { turn, fact: fact.to_string() }), ..Self::missing(message) }
     }
 
     /// Returns the failure with every problem of `text`, which was read from `origin`.
@@ -104,7 +113,7 @@ impl Failure {
         Self {
             exit: Exit::Wrong,
             cause: Cause::Text { origin: origin.to_owned(), text: text.to_owned(), problems },
-            turn: None,
+            busy: None,
         }
     }
 
@@ -127,13 +136,13 @@ impl Failure {
     /// Returns whether an agent was busy with another campaign, which ends without intervention.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
-        self.turn.is_some()
+        self.busy.is_some()
     }
 
-    /// Returns the place in the queue of a busy agent, from 1.
+    /// Returns the place in the queue of a busy agent, from 1, and what it is busy with.
     #[must_use]
-    pub const fn turn(&self) -> Option<u64> {
-        self.turn
+    pub fn queue(&self) -> Option<(u64, &str)> {
+        self.busy.as_ref().map(|busy| (busy.turn, &*busy.fact))
     }
 
     /// Returns whether only this piece of work cannot be done, because its plan is refused or

@@ -119,6 +119,7 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
     });
     for waited in waiting.map(wait) {
         assert!(waited.stderr.contains("waiting: greet agent on"), "{waited:?}");
+        assert!(!waited.stderr.contains("(`--wait`)"), "it waits already: {waited:?}");
         // 1: the agent permits no change of its settings, so nothing is proven.
         assert!(matches!(waited.code, Some(0 | 1 | 3)), "{waited:?}");
     }

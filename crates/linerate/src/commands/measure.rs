@@ -76,8 +76,9 @@ impl WaitArgs {
         if !self.wait || interrupted() {
             return false;
         }
-        if self.announced.replace(busy.turn()) != busy.turn() {
-            eprintln!("waiting: {}", busy.message());
+        let Some((turn, fact)) = busy.queue() else { return false };
+        if self.announced.replace(Some(turn)) != Some(turn) {
+            eprintln!("waiting: {fact}");
         }
         std::thread::sleep(PAUSE);
         true
