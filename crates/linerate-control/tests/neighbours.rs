@@ -4,9 +4,9 @@
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 
 use linerate_control::wire::{Greeting, HelloRole, Message, Prepare, PreparedJob, Share};
-use linerate_control::{Access, AgentOptions, ControlError, run};
+use linerate_control::{Access, AgentOptions, ControlError, Progress, run};
 use linerate_load::Secret;
-use linerate_model::{Endpoint, Incident, IncidentKind, JobSpec, Side, TrialId};
+use linerate_model::{Endpoint, Event, IncidentKind, JobSpec, Side, TrialId};
 use serde_json::json;
 
 use crate::common::{Listening, Recorded, endpoint, job, receive, send, trial};
@@ -45,26 +45,38 @@ fn stream(cpu: Option<usize>) -> JobSpec {
     job("tcp_stream", end("a", cpu), end("b", cpu), json!({}))
 }
 
-#[test]
-fn a_campaign_beside_another_that_uses_other_cpus_is_served_and_its_trials_name_the_other() {
-    let agent = Listening::start(AgentOptions::default(), Access::Loopback);
-    drop(served(&agent, "brief", FAR));
-    let _there = loop {
-        // Once it is served, the brief one has left.
-        let (socket, answer) = greet(&agent, "there", Some(share(FAR)));
-        if matches!(answer, Message::Hello(_)) {
-            break socket;
-        }
+/// Waits until the conductor of `cpu` has left.
+fn wait_for_end(agent: &Listening, cpu: usize) {
+    while !matches!(greet(agent, "next", Some(share(cpu))).1, Message::Hello(_)) {
         std::thread::yield_now();
-    };
+    }
+}
+
+#[test]
+fn a_campaign_beside_others_that_use_other_cpus_is_served_and_each_trial_names_them() {
+    let agent = Listening::start(AgentOptions::default(), Access::Loopback);
+    let _there = served(&agent, "there", FAR);
+    let mut brief = Some(served(&agent, "brief", FAR + 1));
     let mut recorded = Recorded::default();
     let trials = [0, 1].map(|id| trial(id, vec![stream(Some(0))]));
-    let summary = run(agent.campaign(trials.into()), &mut recorded, &mut |_| {}).unwrap();
-    assert_eq!(summary.completed, 2, "{:?}", recorded.incidents());
-    let is_of_it = |incident: &Incident| incident.kind == IncidentKind::Neighbour;
-    let named: Vec<Incident> = recorded.incidents().into_iter().filter(is_of_it).collect();
-    let said = named.iter().map(|incident| incident.message.split(" (").next().unwrap());
-    assert_eq!(said.collect::<Vec<_>>(), ["there"; 2], "{named:?}");
+    let summary = run(agent.campaign(trials.into()), &mut recorded, &mut |progress| {
+        if matches!(progress, Progress::TrialEnded { .. }) && brief.take().is_some() {
+            wait_for_end(&agent, FAR + 1);
+        }
+    });
+    assert_eq!(summary.unwrap().completed, 2, "{:?}", recorded.incidents());
+    let named = |trial: u32, name: &str| {
+        recorded.events.iter().any(|event| match event {
+            Event::Incident { trial: of, incident } => {
+                *of == Some(TrialId(trial))
+                    && incident.kind == IncidentKind::Neighbour
+                    && incident.message.starts_with(name)
+            }
+            _ => false,
+        })
+    };
+    let all = [0, 1].map(|trial| ["there (", "brief ("].map(|name| named(trial, name)));
+    assert_eq!(all, [[true, true], [true, false]], "{:?}", recorded.incidents());
 }
 
 #[test]
