@@ -196,6 +196,12 @@ impl Client {
         vec![State::ClientTerminate.byte()]
     }
 
+    /// Returns true once the test is complete, has failed or was given up.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
     /// Notes the end of the control connection.
     pub fn closed(&mut self) -> Vec<Order> {
         let mut orders = Vec::new();

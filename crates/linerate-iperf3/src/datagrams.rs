@@ -51,6 +51,9 @@ pub struct Account {
     pub duplicates: u64,
     /// Datagrams after one with a higher number.
     pub reordered: u64,
+    /// Changes of the transit time from one datagram to the next, without their signs: their sum in
+    /// seconds, and their number.
+    pub changes: (f64, u64),
     /// Smoothed jitter (RFC 1889 appendix A.8), seconds.
     pub jitter: f64,
     /// Transit time of the last datagram, seconds, with an unknown difference of the clocks.
@@ -73,7 +76,9 @@ impl Account {
         if let Some(before) = self.transit.replace(transit) {
             /// Gain of the filter, RFC 1889.
             const GAIN: f64 = 1.0 / 16.0;
-            self.jitter += ((transit - before).abs() - self.jitter) * GAIN;
+            let change = (transit - before).abs();
+            self.changes = (self.changes.0 + change, self.changes.1 + 1);
+            self.jitter += (change - self.jitter) * GAIN;
         }
     }
 
@@ -130,6 +135,8 @@ mod tests {
         }
         // Differences of 0, 16 and 16 ms: 0, 1, and 1 + 15/16 ms.
         assert!((account.jitter - 1.9375e-3).abs() < 1e-9, "{}", account.jitter);
+        let (sum, n) = account.changes;
+        assert!((sum - 0.032).abs() < 1e-9 && n == 3, "{sum} {n}");
     }
 
     proptest! {

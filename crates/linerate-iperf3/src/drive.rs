@@ -12,15 +12,20 @@ use socket2::{Domain, Socket, Type};
 use crate::auth::{Credentials, unix_seconds};
 use crate::client::{Client, Failure, Order};
 use crate::streams::{
-    AsFdObject, Counts, Stream, TCP_BLOCK, UDP_BLOCK, UDP_RATE, cpu_percent, new_socket, receive,
-    send_all, thread_cpu, wait,
+    Counts, Stream, TCP_BLOCK, UDP_BLOCK, UDP_RATE, cpu_percent, new_socket, receive,
+    send_all, thread_cpu, wait, wait_for,
 };
 use crate::wire::{
-    COOKIE_BYTES, Cookie, LEGACY_ANSWERS, Parameters, Protocol, UDP_ANSWER, UDP_REQUEST, stream_id,
+    COOKIE_BYTES, Cookie, LEGACY_ANSWERS, Parameters, Protocol, Results, UDP_ANSWER, UDP_REQUEST, stream_id,
 };
 
+mod held;
+mod lines;
 mod outcome;
 
+pub use held::StreamNow;
+use lines::Lines;
+pub use lines::{Line, Way};
 pub use outcome::{Outcome, WayOutcome};
 
 /// A measurement.
@@ -44,36 +49,6 @@ pub struct Asked {
     pub interval: Duration,
     /// Longest time for each answer of the server.
     pub patience: Duration,
-}
-
-/// Counts of one direction in one line.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Way {
-    /// Payload: acknowledged by the other end's TCP, sent with UDP, or received here.
-    pub bytes: u64,
-    /// Segments that this end sent again; `None` where this end does not know.
-    pub retransmits: Option<u64>,
-    /// Smoothed round-trip time, mean over the streams; `None` where this end does not know.
-    pub rtt: Option<Duration>,
-    /// Datagrams sent or received here.
-    pub datagrams: u64,
-    /// Datagrams that were lost before one that arrived here; `None` for what this end sends.
-    pub lost: Option<u64>,
-}
-
-/// One line.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Line {
-    /// Start, since the start of the load.
-    pub from: Duration,
-    /// End.
-    pub until: Duration,
-    /// True in the warm-up.
-    pub is_omitted: bool,
-    /// From this end, and to it; `None` without such streams.
-    pub ways: [Option<Way>; 2],
-    /// Share of one CPU that this end used, percent.
-    pub cpu: f64,
 }
 
 /// Why a measurement failed.
@@ -127,46 +102,15 @@ pub fn drive(
     on_line: &mut dyn FnMut(&Line),
     stop: &dyn Fn() -> bool,
 ) -> Result<Outcome, DriveError> {
-    let server = asked.server;
-    let control = connect(asked).map_err(|cause| DriveError::Connect { server, cause })?;
-    let mss = control.tcp_mss().ok();
-    let mut parameters = asked.parameters.clone();
-    parameters.time = asked.duration.map_or(0, whole_seconds);
-    parameters.omit = whole_seconds(asked.omit);
-    // Credentials that are too long for their key were refused when they were read.
-    parameters.token = asked
-        .credentials
-        .as_ref()
-        .and_then(|credentials| credentials.token(unix_seconds(SystemTime::now())).ok());
-    if parameters.protocol == Protocol::Udp {
-        // A server that knows nothing else takes the length from here.
-        parameters.length.get_or_insert(mss.filter(|mss| *mss >= 16).unwrap_or(UDP_BLOCK));
-        parameters.counters_64bit = true;
-        // 0 means as fast as possible, and is left out.
-        parameters.bandwidth = match parameters.bandwidth {
-            None => Some(UDP_RATE),
-            Some(0) => None,
-            rate => rate,
-        };
+    let mut session = Session::begin(asked.clone(), false)?;
+    loop {
+        if let Some(outcome) = session.turn(LOOK, on_line)? {
+            return Ok(outcome);
+        }
+        if stop() {
+            return Err(DriveError::Interrupted);
+        }
     }
-    let cookie = new_cookie();
-    let begun = Instant::now();
-    let machine = Client::begin(parameters.clone(), asked.patience, begun.elapsed());
-    let run = Run {
-        asked,
-        parameters,
-        control,
-        cookie,
-        begun,
-        machine,
-        streams: Vec::new(),
-        load: None,
-        lines: Lines::default(),
-        outcome: None,
-        cpu: [0.0; 3],
-    };
-    run.send(&cookie)?;
-    run.complete(on_line, stop)
 }
 
 /// Returns `time` in seconds, rounded up.
@@ -209,8 +153,12 @@ struct Load {
     settles: Option<Duration>,
 }
 
-struct Run<'a> {
-    asked: &'a Asked,
+/// Measurement under way. When it is dropped before its end, the server learns that it is given up.
+///
+/// A held session waits with its last data stream until [`Session::release`], because a server
+/// starts the load as soon as it has all of them.
+pub struct Session {
+    asked: Asked,
     parameters: Parameters,
     control: Socket,
     cookie: Cookie,
@@ -220,57 +168,133 @@ struct Run<'a> {
     load: Option<Load>,
     lines: Lines,
     outcome: Option<Outcome>,
+    theirs: Option<Results>,
     cpu: [f64; 3],
+    hold: Hold,
+    /// True once the owner has ended the load.
+    is_ended: bool,
+    /// Bytes of the control connection.
+    buffer: Vec<u8>,
+    /// Streams that wait for their socket, and whether they read: kept, so that waiting allocates
+    /// nothing.
+    waiting: Vec<(usize, bool)>,
 }
 
-/// The counts at the end of the last line.
-#[derive(Default)]
-struct Lines {
-    until: Duration,
-    counts: Vec<Counts>,
-    cpu: [u64; 2],
+/// Who starts and ends the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    /// The session itself.
+    None,
+    /// The owner. The server has not asked for data streams yet.
+    Preparing,
+    /// The owner. The last data stream is missing.
+    Held,
+    /// The owner, who has started it.
+    Released,
 }
 
-impl Run<'_> {
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Session({}, {:?})", self.asked.server, self.hold)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.machine.is_over() {
+            self.give_up();
+        }
+    }
+}
+
+impl Session {
+    /// Connects to the server and begins a test. A held one lets its owner start and end the load.
+    fn begin(asked: Asked, is_held: bool) -> Result<Self, DriveError> {
+        let server = asked.server;
+        let control = connect(&asked).map_err(|cause| DriveError::Connect { server, cause })?;
+        let mss = control.tcp_mss().ok();
+        let mut parameters = asked.parameters.clone();
+        parameters.time = asked.duration.map_or(0, whole_seconds);
+        parameters.omit = whole_seconds(asked.omit);
+        // Credentials that are too long for their key were refused when they were read.
+        parameters.token = asked
+            .credentials
+            .as_ref()
+            .and_then(|credentials| credentials.token(unix_seconds(SystemTime::now())).ok());
+        if parameters.protocol == Protocol::Udp {
+            // A server that knows nothing else takes the length from here.
+            parameters.length.get_or_insert(mss.filter(|mss| *mss >= 16).unwrap_or(UDP_BLOCK));
+            parameters.counters_64bit = true;
+            // 0 means as fast as possible, and is left out.
+            parameters.bandwidth = match parameters.bandwidth {
+                None => Some(UDP_RATE),
+                Some(0) => None,
+                rate => rate,
+            };
+        }
+        let cookie = new_cookie();
+        let begun = Instant::now();
+        let machine = Client::begin(parameters.clone(), asked.patience, begun.elapsed());
+        let session = Self {
+            asked,
+            parameters,
+            control,
+            cookie,
+            begun,
+            machine,
+            streams: Vec::new(),
+            load: None,
+            lines: Lines::default(),
+            outcome: None,
+            theirs: None,
+            cpu: [0.0; 3],
+            hold: if is_held { Hold::Preparing } else { Hold::None },
+            is_ended: false,
+            buffer: vec![0; 64 << 10],
+            waiting: Vec::new(),
+        };
+        session.send(&cookie)?;
+        Ok(session)
+    }
+
     fn send(&self, bytes: &[u8]) -> Result<(), DriveError> {
         let sent = send_all(&self.control, bytes, self.asked.patience);
         sent.map_err(|cause| DriveError::Connect { server: self.asked.server, cause })
     }
 
-    fn complete(
-        mut self,
-        on_line: &mut dyn FnMut(&Line),
-        stop: &dyn Fn() -> bool,
-    ) -> Result<Outcome, DriveError> {
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            self.wait();
-            let now = self.begun.elapsed();
-            let orders = match receive(&self.control, &mut buffer) {
-                Ok(None) => self.machine.tick(now),
-                Ok(Some(0)) | Err(_) => self.machine.closed(),
-                Ok(Some(n)) => self.machine.received(&buffer[..n], now),
-            };
-            self.carry_out(orders)?;
-            if let Some(outcome) = self.outcome.take() {
-                return Ok(outcome);
-            }
-            if stop() {
-                let bytes = self.machine.give_up();
-                // The server may have gone.
-                let _ = self.send(&bytes);
-                return Err(DriveError::Interrupted);
-            }
-            self.work(on_line)?;
-        }
+    fn give_up(&mut self) {
+        let bytes = self.machine.give_up();
+        // The server may have gone.
+        let _ = self.send(&bytes);
     }
 
-    /// Waits until there is something to do.
-    fn wait(&mut self) {
+    /// Waits for at most `most`, answers the server and moves data. Returns the outcome once the
+    /// test is complete.
+    fn turn(
+        &mut self,
+        most: Duration,
+        on_line: &mut dyn FnMut(&Line),
+    ) -> Result<Option<Outcome>, DriveError> {
+        self.wait(most);
         let now = self.begun.elapsed();
-        let mut until = now + LOOK;
+        let orders = match receive(&self.control, &mut self.buffer) {
+            Ok(None) => self.machine.tick(now),
+            Ok(Some(0)) | Err(_) => self.machine.closed(),
+            Ok(Some(n)) => self.machine.received(&self.buffer[..n], now),
+        };
+        self.carry_out(orders)?;
+        if self.outcome.is_none() {
+            self.work(on_line)?;
+        }
+        Ok(self.outcome.take())
+    }
+
+    /// Waits until there is something to do, for at most `most`.
+    fn wait(&mut self, most: Duration) {
+        let now = self.begun.elapsed();
+        let mut until = now + most;
         until = self.machine.deadline().map_or(until, |deadline| until.min(deadline));
-        let mut waiting = Vec::new();
+        self.waiting.clear();
         if let Some(load) = &self.load {
             let since = load.started.elapsed();
             let base = now.saturating_sub(since);
@@ -287,30 +311,25 @@ impl Run<'_> {
                     continue;
                 }
                 match stream.waits(since) {
-                    (true, _) => waiting.push((at, !stream.sends)),
+                    (true, _) => self.waiting.push((at, !stream.sends)),
                     (false, Some(when)) => until = until.min(base + when),
                     (false, None) => {}
                 }
             }
         }
-        let mut sockets: Vec<(&dyn AsFdObject, bool)> = vec![(&self.control, true)];
-        sockets.extend(waiting.iter().map(|(at, reads)| {
-            let socket: &dyn AsFdObject = &self.streams[*at].socket;
-            (socket, *reads)
-        }));
-        let ready = wait(&sockets, until.saturating_sub(now));
-        for ((at, _), _) in waiting.iter().zip(&ready[1..]).filter(|(_, ready)| **ready) {
-            self.streams[*at].is_ready();
+        let streams = &mut self.streams;
+        let sockets = self.waiting.iter().map(|(at, reads)| (&streams[*at].socket, *reads));
+        let ready = wait_for((&self.control, sockets), until.saturating_sub(now));
+        for ((at, _), _) in self.waiting.iter().zip(&ready).filter(|(_, is_ready)| **is_ready) {
+            streams[*at].is_ready();
         }
-    }
-
-    /// Returns the end of the present line, since the start of the load.
-    fn next_line(&self) -> Option<Duration> {
-        (!self.asked.interval.is_zero()).then(|| self.lines.until + self.asked.interval)
     }
 
     /// Returns the end of the load, since its start, if time ends it.
     fn end_of_load(&self) -> Option<Duration> {
+        if self.hold != Hold::None {
+            return None;
+        }
         self.asked.duration.map(|duration| duration + self.asked.omit)
     }
 
@@ -321,32 +340,37 @@ impl Run<'_> {
             match order {
                 Order::Send(bytes) => self.send(&bytes)?,
                 Order::Open => {
-                    if let Err(error) = self.open() {
-                        let bytes = self.machine.give_up();
-                        // The server may have gone.
-                        let _ = self.send(&bytes);
-                        return Err(error);
+                    self.open(self.hold == Hold::Preparing)?;
+                    if self.hold == Hold::Preparing {
+                        self.hold = Hold::Held;
+                    } else {
+                        orders.extend(self.machine.opened(self.begun.elapsed()));
                     }
-                    orders.extend(self.machine.opened(self.begun.elapsed()));
                 }
                 Order::Start => self.start(),
                 Order::Results => {
                     let ours = self.results();
                     orders.extend(self.machine.answer(&ours, self.begun.elapsed()));
                 }
-                Order::Done(theirs) => self.outcome = Some(self.finish(*theirs)),
+                Order::Done(theirs) => {
+                    self.outcome = Some(self.finish(&theirs));
+                    self.theirs = Some(*theirs);
+                }
                 Order::Failed(failure) => return Err(DriveError::Server { server, failure }),
             }
         }
         Ok(())
     }
 
-    fn open(&mut self) -> Result<(), DriveError> {
+    /// Opens the data streams that are missing, except the last one if `is_held`.
+    fn open(&mut self, is_held: bool) -> Result<(), DriveError> {
         let [forward, backward] = self.parameters.streams();
         let is_udp = self.parameters.protocol == Protocol::Udp;
         let length = self.parameters.length.unwrap_or(if is_udp { UDP_BLOCK } else { TCP_BLOCK });
         let server = self.asked.server;
-        for place in 0..(forward + backward) as usize {
+        let n_streams = (forward + backward) as usize;
+        self.waiting.reserve(n_streams);
+        for place in self.streams.len()..n_streams - usize::from(is_held) {
             let id = stream_id(place);
             let sends = place < forward as usize;
             let opened = self
@@ -431,7 +455,8 @@ impl Run<'_> {
             left = if left == u64::MAX { left } else { left.saturating_sub(sent) };
         }
         let is_complete = self.asked.duration.is_none() && self.is_complete();
-        let has_ended = is_complete || self.end_of_load().is_some_and(|end| now >= end);
+        let is_over = self.end_of_load().is_some_and(|end| now >= end);
+        let has_ended = is_complete || is_over || self.is_ended;
         while let Some(until) = self.next_line().filter(|until| *until <= now && !has_ended) {
             self.line(until, on_line);
         }
@@ -489,48 +514,5 @@ impl Run<'_> {
         });
         let bytes = streams.iter().map(|counts| counts.bytes).sum();
         (!streams.is_empty()).then_some((bytes, is_there))
-    }
-
-    /// Returns the counts of one direction since the last line; `None` without such streams.
-    fn way(&self, sends: bool, counts: &[Counts]) -> Option<Way> {
-        let mut way = Way::default();
-        let (mut rtts, mut n) = (Vec::new(), 0);
-        for (at, stream) in self.streams.iter().enumerate().filter(|(_, s)| s.sends == sends) {
-            let (now, before) = (counts[at], self.lines.counts[at]);
-            let more = |now: u64, before: u64| now.saturating_sub(before);
-            way.bytes += match (now.acknowledged, before.acknowledged) {
-                (Some(now), Some(before)) => more(now, before),
-                _ => more(now.bytes, before.bytes),
-            };
-            if let (Some(now), Some(before)) = (now.retransmits, before.retransmits) {
-                way.retransmits = Some(way.retransmits.unwrap_or(0) + more(now, before));
-            }
-            way.datagrams += more(now.datagrams, before.datagrams);
-            if stream.account().is_some() {
-                way.lost = Some(way.lost.unwrap_or(0) + more(now.missing, before.missing));
-            }
-            rtts.extend(stream.rtt());
-            n += 1;
-        }
-        let n_rtts = u32::try_from(rtts.len()).unwrap_or(u32::MAX).max(1);
-        way.rtt = (!rtts.is_empty()).then(|| rtts.iter().sum::<Duration>() / n_rtts);
-        (n > 0).then_some(way)
-    }
-
-    /// Completes the line that ends at `until`.
-    fn line(&mut self, until: Duration, on_line: &mut dyn FnMut(&Line)) {
-        let counts: Vec<Counts> = self.streams.iter().map(Stream::counts).collect();
-        let cpu = thread_cpu();
-        let span = until.saturating_sub(self.lines.until).as_secs_f64();
-        let used = (cpu[0] + cpu[1]).saturating_sub(self.lines.cpu[0] + self.lines.cpu[1]);
-        let line = Line {
-            from: self.lines.until,
-            until,
-            is_omitted: until <= self.asked.omit,
-            ways: [self.way(true, &counts), self.way(false, &counts)],
-            cpu: if span > 0.0 { used as f64 / 1e7 / span } else { 0.0 },
-        };
-        on_line(&line);
-        self.lines = Lines { until, counts, cpu };
     }
 }

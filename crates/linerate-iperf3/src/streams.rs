@@ -64,6 +64,7 @@ pub(crate) struct Stream {
     is_full: bool,
     bytes: u64,
     datagrams: u64,
+    calls: u64,
     /// State of the connection when the load began.
     base: (u64, u64),
     omitted: Counts,
@@ -178,6 +179,7 @@ impl Stream {
             is_full: false,
             bytes: 0,
             datagrams: 0,
+            calls: 0,
             base,
             omitted: Counts::default(),
         })
@@ -220,6 +222,7 @@ impl Stream {
                 Carrier::Copy(block) => tcp::send(&self.socket, &block[place..place + most])?,
                 _ => return Ok(()),
             };
+            self.calls += 1;
             self.bytes += sent as u64;
             self.pace.sent(sent as u64);
             if left != u64::MAX {
@@ -250,6 +253,7 @@ impl Stream {
                 write_header(batch.message_mut(idx), at, number, self.is_64bit);
             }
             let sent = batch.send(&self.socket, n, udp::Wait::Never)? as u64;
+            self.calls += 1;
             self.datagrams += sent;
             self.bytes += sent * length;
             self.pace.sent(sent * length);
@@ -267,7 +271,7 @@ impl Stream {
                     self.has_ended = true;
                     return Ok(());
                 }
-                taken => self.bytes += taken as u64,
+                taken => (self.bytes, self.calls) = (self.bytes + taken as u64, self.calls + 1),
             }
         }
         Ok(())
@@ -281,6 +285,7 @@ impl Stream {
         let mut some = false;
         for _ in 0..calls {
             let n = batch.receive(&self.socket, udp::Wait::Never)?;
+            self.calls += 1;
             let at = Duration::from_nanos(clock::monotonic());
             for idx in 0..n {
                 let message = batch.message(idx);
@@ -358,13 +363,23 @@ impl Stream {
         };
         Counts {
             bytes: self.bytes,
-            acknowledged: info.as_ref().map(|info| info.bytes_acked.saturating_sub(self.base.0)),
+            acknowledged: info.as_ref().map(|info| self.acknowledged_of(info)),
             retransmits: info
                 .as_ref()
                 .map(|info| u64::from(info.retransmits).saturating_sub(self.base.1)),
             datagrams,
             missing,
         }
+    }
+
+    fn acknowledged_of(&self, info: &tcp::TcpInfo) -> u64 {
+        // The cookie is no payload.
+        info.bytes_acked.saturating_sub(self.base.0)
+    }
+
+    /// Returns the payload sent or received, and the datagrams, without asking the kernel.
+    pub(crate) fn moved(&self) -> (u64, u64) {
+        (self.bytes, self.account().map_or(self.datagrams, |account| account.unique))
     }
 
     /// Returns the smoothed round-trip time; `None` for UDP and what receives.
@@ -381,6 +396,11 @@ impl Stream {
     /// Returns the counts of the warm-up.
     pub(crate) fn omitted(&self) -> Counts {
         self.omitted
+    }
+
+    /// Returns the number of system calls that sent or received something.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls
     }
 
     pub(crate) fn account(&self) -> Option<&Account> {
@@ -500,6 +520,38 @@ pub(crate) fn wait(sockets: &[(&dyn AsFdObject, bool)], patience: Duration) -> V
         // A signal: the owner looks at the clock.
         Err(_) => vec![false; sockets.len()],
     }
+}
+
+/// Most sockets that [`wait_for`] watches beside the first: the streams of both directions.
+const WATCHED: usize = 2 * crate::wire::MAX_STREAMS as usize;
+
+/// Waits like [`wait`] until the first socket is readable or one of the others is ready as wanted.
+/// Returns which of the others are ready. It allocates nothing, because a load calls it.
+pub(crate) fn wait_for<'a>(
+    (first, others): (&'a Socket, impl Iterator<Item = (&'a Socket, bool)>),
+    patience: Duration,
+) -> [bool; WATCHED] {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let of_first = |_| PollFd::from_borrowed_fd(first.as_fd(), PollFlags::IN);
+    let mut watched: [PollFd<'_>; WATCHED + 1] = std::array::from_fn(of_first);
+    let mut n = 1;
+    for (place, (socket, reads)) in watched[1..].iter_mut().zip(others) {
+        let flags = if reads { PollFlags::IN } else { PollFlags::OUT };
+        *place = PollFd::from_borrowed_fd(socket.as_fd(), flags);
+        n += 1;
+    }
+    let patience = Timespec {
+        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: patience.subsec_nanos().into(),
+    };
+    let mut ready = [false; WATCHED];
+    // A signal ends the wait; the owner looks at the clock.
+    if poll(&mut watched[..n], Some(&patience)).is_ok() {
+        for (is_ready, one) in ready.iter_mut().zip(&watched[1..n]) {
+            *is_ready = !one.revents().is_empty();
+        }
+    }
+    ready
 }
 
 /// Socket of any type.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Run;
+use super::Session;
 use crate::streams::{Stream, drain_all};
 use crate::wire::{Protocol, Results, StreamResults};
 
@@ -48,7 +48,7 @@ impl WayOutcome {
     }
 }
 
-impl Run<'_> {
+impl Session {
     fn seconds(&self) -> f64 {
         let ended = self.load.as_ref().and_then(|load| load.ended.as_ref());
         ended.map_or(0.0, |(end, _)| end.saturating_sub(self.asked.omit).as_secs_f64())
@@ -70,13 +70,13 @@ impl Run<'_> {
     }
 
     /// Takes the datagrams that are still under way, and combines the results of both ends.
-    pub(super) fn finish(&mut self, theirs: Results) -> Outcome {
+    pub(super) fn finish(&mut self, theirs: &Results) -> Outcome {
         /// Longest time for late datagrams, and the quiet after which none is under way.
         const DRAIN: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(60)];
         let (begun, mut quiet) = (Instant::now(), Instant::now());
         while begun.elapsed() < DRAIN[0]
             && quiet.elapsed() < DRAIN[1]
-            && self.streams.iter().any(|stream| lacks(stream, &theirs))
+            && self.streams.iter().any(|stream| lacks(stream, theirs))
         {
             std::thread::sleep(Duration::from_millis(2));
             if drain_all(&mut self.streams) {
@@ -84,7 +84,7 @@ impl Run<'_> {
             }
         }
         Outcome {
-            ways: [self.outcome_of(true, &theirs), self.outcome_of(false, &theirs)],
+            ways: [self.outcome_of(true, theirs), self.outcome_of(false, theirs)],
             cpu_here: self.cpu[0],
             cpu_there: theirs.cpu[0],
             congestion: [
