@@ -18,6 +18,9 @@ pub enum LoadError {
     /// A disk or file is not available.
     #[error(transparent)]
     Disk(#[from] linerate_disk::DiskError),
+    /// An iperf3 server could not be used.
+    #[error("{0}")]
+    Iperf3(Box<linerate_iperf3::drive::DriveError>),
     /// Not all flows arrived in time.
     #[error("{operation}: {arrived} of {expected} flows within {patience_ms} ms ({hint})")]
     Incomplete {

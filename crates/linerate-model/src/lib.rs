@@ -89,10 +89,14 @@ pub use search::{Goal, LoadUnit, Method, Purpose, Search, Searched, Step};
 pub use secret::{ServerAddress, masked, redact, redacted};
 pub use series::{SamplerName, Series, SeriesSpec, WrittenSeries};
 pub use tally::{
-    Counter, CounterChanges, Counters, FlowReport, FlowTcp, Interval, LastGap, SocketValue, StepGap,
+    Counter, CounterChanges, Counters, FlowReport, FlowTcp, ForeignEnd, Interval, LastGap,
+    SocketValue, StepGap,
 };
 pub use tcp::{TcpState, counter_growth};
-pub use testbed::{AGENT_PORT, Endpoint, HostAddress, Testbed};
+pub use testbed::{
+    AGENT_PORT, Endpoint, HostAddress, IPERF3_SCHEME, IPERF3_WORKLOAD, SERVER_PARAMETER, Testbed,
+    is_server,
+};
 pub use trial::{
     Arrival, Background, Incident, IncidentKind, JobSpec, Load, Phases, Point, Side, TrialId,
     TrialOutcome, TrialSpec, Until, Warmup,

@@ -462,6 +462,29 @@ pub struct FlowReport {
     /// Datagrams of a path probe, one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Box<ProbeRecord>>,
+    /// Totals of the other end, where it is not linerate and reports them itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Box<ForeignEnd>>,
+}
+
+/// Totals that the foreign end of a flow reports, over its whole load: warm-up included.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ForeignEnd {
+    /// Payload and datagrams that it sent or received.
+    #[serde(default)]
+    pub counters: Counters,
+    /// Highest datagram number that it sent or saw, plus one, as in [`FlowReport`].
+    #[serde(default)]
+    pub next_sequence: u64,
+    /// Time for which it counted.
+    #[serde(default)]
+    pub time: Nanos,
+    /// Segments that it sent again; `None` if it does not report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+    /// Share of one CPU that its program used for all flows; `None` if it does not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
 }
 
 /// The last numbers of a flow that were jumped over on receipt; times by the receiver's clock, from

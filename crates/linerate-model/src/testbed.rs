@@ -7,6 +7,19 @@ use serde::{Deserialize, Serialize};
 /// Port of an agent unless `--listen` names another; not assigned by IANA as of 2026.
 pub const AGENT_PORT: u16 = 4777;
 
+/// Prefix of an endpoint that is an iperf3 server, as plans name it: `iperf3://HOST[:PORT]`.
+pub const IPERF3_SCHEME: &str = "iperf3://";
+/// The workload that measures with iperf3 servers.
+pub const IPERF3_WORKLOAD: &str = "iperf3";
+/// Its parameter that names the server.
+pub const SERVER_PARAMETER: &str = "server";
+
+/// Returns true if the endpoint that plans call `name` is a server which needs no agent.
+#[must_use]
+pub fn is_server(name: &str) -> bool {
+    name.starts_with(IPERF3_SCHEME)
+}
+
 /// How to reach an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

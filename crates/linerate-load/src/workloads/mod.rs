@@ -11,6 +11,7 @@ mod footprint;
 mod frames;
 mod ftp;
 mod http;
+mod iperf3;
 mod job_listener;
 mod null;
 mod pairing;
@@ -58,6 +59,7 @@ pub static WORKLOADS: &[&dyn Workload] = &[
     &frames::Frames,
     &ftp::FTP,
     &http::HTTP,
+    &iperf3::Iperf3,
     &null::Null,
     &path_probe::PathProbe,
     &storage::Storage,

@@ -13,7 +13,7 @@ use crate::parameter::Reader;
 use crate::{LoadError, Result};
 
 /// Code points of RFC 2474.
-const DSCP: RangeInclusive<u64> = 0..=63;
+pub(crate) const DSCP: RangeInclusive<u64> = 0..=63;
 /// Buffers and windows, which are C integers.
 pub(crate) const BUFFER: RangeInclusive<Bytes> = Bytes(1)..=Bytes(i32::MAX as u64);
 

@@ -19,7 +19,7 @@ use crate::{LoadError, Result};
 /// Congestion controls that an unprivileged process may choose from.
 const ALLOWED_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 /// Values that Linux accepts for TCP_MAXSEG: TCP_MIN_MSS to MAX_TCP_WINDOW.
-const MSS: RangeInclusive<Bytes> = Bytes(88)..=Bytes(32_767);
+pub(crate) const MSS: RangeInclusive<Bytes> = Bytes(88)..=Bytes(32_767);
 /// Least, initial and largest receive buffer of autotuning.
 const RECEIVE_MEMORY: &str = "/proc/sys/net/ipv4/tcp_rmem";
 /// Largest window that a SYN announces: it has 16 bits and no scale (RFC 7323 clause 2.2).

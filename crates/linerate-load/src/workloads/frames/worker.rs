@@ -352,6 +352,7 @@ impl Worker for FramesWorker {
                 bursts: if idx == 0 { self.parts.ledger.bursts().to_vec() } else { Vec::new() },
                 tcp: None,
                 probe: None,
+                foreign: None,
             });
         }
         // The ports are free again for the next trial.

@@ -47,7 +47,6 @@ pub(crate) use server::Guest;
 pub(crate) use start::{Dial, Opening, Protocol, Transfers};
 pub(crate) use tls::{Security, Shaken};
 pub(crate) use tree::{Form, FoundPath, Tree, resolve};
-#[cfg(test)]
 pub(crate) use url::Url;
 pub(crate) use watched::Watched;
 
