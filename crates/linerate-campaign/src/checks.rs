@@ -6,7 +6,8 @@ use linerate_model::plan::{
     Axis, ExpandError, Plan, Sweep, apply_set, endpoints_named, expand, parse, without_sweeps,
 };
 use linerate_model::{
-    HostAddress, Nanos, ParamError, Params, Problem, Testbed, TestbedKind, TrialSpec, nearest,
+    HostAddress, Nanos, ParamError, Params, Problem, Testbed, TestbedKind, TrialSpec, is_server,
+    nearest,
 };
 
 use crate::catalog::{self, PLANS, PlanText, find};
@@ -97,7 +98,8 @@ fn read_fitting(
     for sweep in &plan.sweeps {
         let named = endpoints_named(sweep).into_iter().map(|(name, _)| name.to_owned());
         let n_before = lacking.len();
-        lacking.extend(named.filter(|name| testbed.endpoint(name).is_none()));
+        let is_lacking = |name: &String| !is_server(name) && testbed.endpoint(name).is_none();
+        lacking.extend(named.filter(is_lacking));
         if lacking.len() > n_before {
             left_out.push(sweep.name.clone());
         }
@@ -222,15 +224,23 @@ fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Pro
     )
 }
 
-/// Returns the endpoints that `plan` names.
+/// Returns the endpoints of a testbed that `plan` names.
 #[must_use]
 pub fn endpoints(plan: &Plan) -> Vec<&str> {
     let mut names: Vec<&str> =
         plan.sweeps.iter().flat_map(endpoints_named).map(|(name, _)| name).collect();
     names.extend(plan.settings.iter().map(|(setting, _)| setting.at.as_str()));
+    names.retain(|name| !is_server(name));
     names.sort_unstable();
     names.dedup();
     names
+}
+
+/// Returns true if the other end of every job of `plan` is a server, so that this host is enough.
+#[must_use]
+pub fn uses_servers_only(plan: &Plan) -> bool {
+    let mut named = plan.sweeps.iter().flat_map(endpoints_named);
+    endpoints(plan) == ["a"] && named.any(|(name, _)| is_server(name))
 }
 
 /// Returns the number of trials of `plan` whose first repeats are `first`, and their duration

@@ -7,6 +7,7 @@ use std::time::Duration;
 use linerate_control::conductor::RunOptions;
 use linerate_control::{HostFacts, Timeouts};
 use linerate_lab::{Description, Lab, SwitchPort};
+use linerate_model::plan::Plan;
 use linerate_model::{
     Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, TestbedKind, control_characters,
     nearest,
@@ -15,6 +16,7 @@ use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
 
 use crate::catalog::{LABS, Preset, find};
+use crate::checks::uses_servers_only;
 use crate::launcher::Launcher;
 use crate::observers::ObserverText;
 use crate::push::Pushed;
@@ -37,6 +39,8 @@ pub struct Place {
     pub to: Option<String>,
     /// Command line that runs another command on the host `to`.
     pub reach: Option<String>,
+    /// True if all other ends are servers without agents; without another place, `a` is this host.
+    pub servers: bool,
 }
 
 impl Place {
@@ -47,6 +51,26 @@ impl Place {
         let is_loopback = host == LOOPBACK && self.reach.is_none();
         let reach = self.reach.as_deref();
         (!is_loopback).then(|| Towards { reach, ..Towards::host(host) })
+    }
+
+    /// Returns the place for `plan`.
+    #[must_use]
+    pub fn of(self, plan: &Plan) -> Self {
+        Self { servers: uses_servers_only(plan), ..self }
+    }
+
+    /// Returns this host: both ends on loopback, or one end towards servers.
+    fn own(&self) -> Ground {
+        let mut ground = loopback(false);
+        if self.servers {
+            // The kernel chooses address and interface of each connection.
+            ground.kind = TestbedKind::Hosts;
+            ground.testbed.endpoints.truncate(1);
+            ground.testbed.endpoints.iter_mut().for_each(|here| {
+                (here.address, here.device) = (None, None);
+            });
+        }
+        ground
     }
 }
 
@@ -144,7 +168,7 @@ pub fn prepare(place: &Place) -> Result<Ground> {
     match place {
         Place { lab: Some(lab), .. } => in_lab(lab),
         Place { testbed: Some(path), .. } => asked(from_file(path)?),
-        _ => place.host().map_or_else(|| Ok(loopback(false)), |host| to_host(&host)),
+        _ => place.host().map_or_else(|| Ok(place.own()), |host| to_host(&host)),
     }
 }
 
@@ -170,7 +194,7 @@ pub fn outline(place: &Place) -> Result<Ground> {
 pub(crate) fn named_hosts(place: &Place) -> Result<Ground> {
     match place {
         Place { testbed: Some(path), .. } => from_file(path),
-        _ => place.host().map_or_else(|| Ok(loopback(false)), |host| towards(&host)),
+        _ => place.host().map_or_else(|| Ok(place.own()), |host| towards(&host)),
     }
 }
 

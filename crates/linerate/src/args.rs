@@ -182,6 +182,7 @@ impl PlaceArgs {
             testbed: self.testbed.clone(),
             to: self.to.clone(),
             reach: self.reach.clone(),
+            servers: false,
         }
     }
 }

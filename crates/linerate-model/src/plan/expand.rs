@@ -14,10 +14,10 @@ use serde_json::Value;
 use super::axis::{AxisPath, PATH_FORMS, pairs_of, value_problem};
 use super::random::{SplitMix64, derive};
 use super::together::MixArm;
-use super::{ArmPlan, Axis, ExpandError, JobPlan, Order, Plan, Sweep, compare};
+use super::{ArmPlan, Axis, ExpandError, JobPlan, Order, Plan, Sweep, compare, servers};
 use crate::{
     ARM_AXIS, Arm, Endpoint, JobSpec, OFFERED_AXIS, Params, Phases, Point, Ratio, SATURATION,
-    Testbed, TrialId, TrialSpec,
+    Testbed, TrialId, TrialSpec, is_server,
 };
 
 /// Expands `plan` on `testbed` into trials, in the order they are to be run.
@@ -348,14 +348,14 @@ fn numbered_jobs(
         // Background jobs are the conditions of all points, so an axis of CPUs does not limit them.
         let n_cpus = n_cpus.filter(|_| job.background.is_none());
         for (from, to) in ends(job, coordinates()) {
-            let spec = JobSpec {
-                workload: job.workload.clone(),
-                from: endpoint_with(n_cpus, from, testbed)?,
-                to: endpoint_with(n_cpus, to, testbed)?,
-                params: params.clone(),
-                background: job.background,
+            let from = endpoint_with(n_cpus, from, testbed)?;
+            let mut params = params.clone();
+            let to = match servers::named(to, &from, &mut params) {
+                Some(server) => server,
+                None => endpoint_with(n_cpus, to, testbed)?,
             };
-            specs.push((job_idx, spec));
+            let (workload, background) = (job.workload.clone(), job.background);
+            specs.push((job_idx, JobSpec { workload, from, to, params, background }));
         }
     }
     Some(specs)
@@ -411,7 +411,7 @@ fn unknown<'a>(
     testbed: &Testbed,
     named: impl Iterator<Item = (&'a str, Option<Range<usize>>)>,
 ) -> impl Iterator<Item = ExpandError> {
-    let missing = named.filter(|(name, _)| testbed.endpoint(name).is_none());
+    let missing = named.filter(|(name, _)| !is_server(name) && testbed.endpoint(name).is_none());
     missing.map(|(name, span)| {
         let known = testbed.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
         ExpandError::UnknownEndpoint { endpoint: name.to_owned(), known, span }
@@ -424,6 +424,7 @@ fn check(sweep: &Sweep, testbed: &Testbed, errors: &mut Vec<ExpandError>) {
     errors.extend(bad_axes(sweep));
     let named = endpoints_named(sweep);
     errors.extend(unknown(testbed, named.iter().cloned()));
+    errors.extend(servers::unfit(sweep));
     let cpus = sweep.axes.iter().find(|axis| axis.path == "cpus");
     // With an unknown endpoint, a message about its CPUs would mislead.
     if let (Some(cpus), true) = (cpus, before == errors.len()) {

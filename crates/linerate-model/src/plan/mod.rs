@@ -12,6 +12,7 @@ mod parse;
 mod random;
 mod repeats;
 mod search;
+mod servers;
 mod set;
 mod together;
 mod value;
@@ -126,7 +127,7 @@ pub struct JobPlan {
     pub workload: String,
     /// Endpoint name of the active end.
     pub from: String,
-    /// Endpoint name of the passive end.
+    /// Endpoint name of the passive end, or a server (`iperf3://HOST[:PORT]`).
     pub to: String,
     /// Parameters.
     pub params: Params,
@@ -185,6 +186,16 @@ pub enum ExpandError {
         /// Where the name stands in the text.
         span: Option<Range<usize>>,
     },
+    /// A job names a server as an endpoint and cannot use it.
+    #[error("the plan names the server `{endpoint}` as an endpoint: {cause}")]
+    UnfitServer {
+        /// The name.
+        endpoint: String,
+        /// The problem.
+        cause: &'static str,
+        /// Where the name stands in the text.
+        span: Option<Range<usize>>,
+    },
     /// An axis path is not one of the forms of [`Axis`], or its value does not fit.
     #[error("sweep `{sweep}`: axis `{path}`: {cause}")]
     BadAxis {
@@ -211,6 +222,9 @@ impl ExpandError {
                 Problem::new(span.clone(), message)
                     .expected(format!("one of {}", known.join(", ")))
                     .nearest(near)
+            }
+            Self::UnfitServer { endpoint, cause, span } => {
+                Problem::new(span.clone(), format!("server `{endpoint}`: {cause}"))
             }
             Self::BadAxis { path, cause, span, .. } => {
                 Problem::new(span.clone(), format!("axis `{path}`: {cause}"))

@@ -38,7 +38,7 @@ impl PathArgs {
         // In a lab, `--to` names an endpoint and no host.
         let to = if self.is_named() { None } else { self.to.clone() };
         let reach = self.reach.clone();
-        Place { lab: self.lab.clone(), testbed: self.testbed.clone(), to, reach }
+        Place { lab: self.lab.clone(), testbed: self.testbed.clone(), to, reach, servers: false }
     }
 
     /// Returns whether the place is a lab or testbed, whose endpoints have names. Otherwise `--to`

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &PlanArgs, global: Global) -> Outcome {
         print!("{}", found.text);
         return Ok(Exit::Done);
     }
-    let ground = testbeds::outline(&args.place.place())?;
+    let ground = testbeds::outline(&args.place.place().of(&plan))?;
     let first = first_repeats(&found, &plan, &ground)?;
     let is_read =
         reports::wanted(&args.saved.formats.format, global).iter().any(|f| f.reads_json());
