@@ -1,7 +1,9 @@
 //! One direction of a job: its sender, its receiver, and the figures of their counters.
 //!
 //! The record of a foreign end is empty. The record of the other end then stands in for both, and
-//! the metrics that need the foreign end itself are left out.
+//! the metrics that need the foreign end itself are left out. Totals that a foreign end reports of
+//! its whole load (`FlowReport::foreign`) give the loss of datagrams, and their goodput at a
+//! foreign receiver.
 
 use linerate_model::{Bytes, Counter, Direction, FlowReport, JobRecord, Nanos};
 
@@ -157,13 +159,35 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Returns the payload bits delivered per second of `span`.
-    pub(super) fn goodput(&self, span: Span) -> f64 {
+    /// Returns the share of the datagrams sent to a foreign receiver that arrived, in bytes: the
+    /// receiver counts once, over its whole load. `None` if it reported nothing.
+    fn arrived_share(&self) -> Option<f64> {
+        let sent = |flow: &&FlowReport| flow.counters[Counter::PayloadSent] > 0;
+        let reports = self.sender.flows.iter().filter(sent);
+        let (mut all, mut arrived) = (0, 0);
+        for flow in reports {
+            all += flow.counters[Counter::PayloadSent];
+            arrived += flow.foreign.as_ref()?.counters[Counter::PayloadReceived];
+        }
+        (all > 0).then(|| arrived as f64 / all as f64)
+    }
+
+    /// Returns true if datagrams go to a foreign receiver, which counts no intervals.
+    pub(super) fn is_counted_once(&self) -> bool {
+        self.is_foreign() && self.is_datagrams()
+    }
+
+    /// Returns the payload bits delivered per second of `span`; `None` if a foreign receiver of
+    /// datagrams did not report what arrived. Its loss is taken as even over its load.
+    pub(super) fn goodput(&self, span: Span) -> Option<f64> {
         let counted = || counted(self.receiver, self.delivered(), span);
+        if self.is_counted_once() {
+            return Some(counted() * self.arrived_share()? * BITS / span.seconds());
+        }
         // Senders that count what is acknowledged know which of it is payload.
         let acknowledged =
             if self.delivered() == Counter::PayloadSent { self.acknowledged(span) } else { None };
-        acknowledged.unwrap_or_else(counted) * BITS / span.seconds()
+        Some(acknowledged.unwrap_or_else(counted) * BITS / span.seconds())
     }
 
     /// Returns the highest payload bits delivered in a second, of seconds counted from the start of
@@ -204,8 +228,11 @@ impl<'a> Flow<'a> {
                 _ => false,
             };
             let received = [Counter::DatagramsReceived, Counter::Duplicates, Counter::Late];
-            let packets: f64 =
-                received.iter().map(|counter| counted(self.receiver, *counter, span)).sum();
+            let packets: f64 = if self.is_counted_once() {
+                counted(self.sender, Counter::DatagramsSent, span) * self.arrived_share()?
+            } else {
+                received.iter().map(|counter| counted(self.receiver, *counter, span)).sum()
+            };
             return (!fragmented).then(|| packets / span.seconds());
         }
         let received = Connections::receiving(self.receiver)
@@ -250,7 +277,11 @@ impl<'a> Flow<'a> {
                 .collect();
         }
         let flows = self.receiver.flows.iter().filter(|flow| counts(flow.flow));
-        flows.map(|flow| flow.counters[Counter::PayloadReceived] as f64).collect()
+        let received = |flow: &FlowReport| match &flow.foreign {
+            Some(foreign) if self.is_foreign() => foreign.counters[Counter::PayloadReceived],
+            _ => flow.counters[Counter::PayloadReceived],
+        };
+        flows.map(|flow| received(flow) as f64).collect()
     }
 }
 

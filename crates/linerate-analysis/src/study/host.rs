@@ -84,7 +84,7 @@ pub(super) fn figures(
     figures.put_some(metric::CPU_OF_OTHERS, Sum, share_of_others(trial, jobs, hosts, span, busy));
     ends(&mut figures, trial, jobs, hosts, span);
     let flows = || jobs.iter().flat_map(Job::flows);
-    let payload: f64 = flows().map(|flow| flow.goodput(span) / BITS).sum();
+    let payload: f64 = flows().filter_map(|flow| flow.goodput(span)).map(|bits| bits / BITS).sum();
     let own = own_cost::own(trial, jobs, hosts, span).and_then(Result::ok);
     // A cost per byte of nothing is infinite.
     if let Some(own) = own.filter(|_| payload > 0.0) {

@@ -17,6 +17,8 @@ use linerate_model::{Counter, Direction, FlowReport, JobRecord, LossLedger, Tria
 use serde::{Deserialize, Serialize};
 
 use self::locate::{Places, locate};
+use super::flow::Flow;
+use super::foreign;
 use super::leaving;
 use super::loss_place::LossPlace;
 use super::samples::{Hosts, Samples};
@@ -104,13 +106,20 @@ fn add(sum: &mut LossLedger, more: &LossLedger) {
     sum.reordered += more.reordered;
 }
 
-/// Returns the ledger of what `sender` sent; `None` if it sent no datagrams or its totals are not
-/// known.
-pub(super) fn ledger(
-    direction: Direction,
-    sender: &JobRecord,
-    receiver: &JobRecord,
-) -> Option<LossStudy> {
+/// Flows of one end by number.
+type ByNumber = BTreeMap<u32, FlowReport>;
+
+/// Returns the ledger of `flow`; `None` if no datagrams were sent, or the totals of an end are not
+/// known: those of a foreign end are what it reported.
+fn ledger_of(flow: &Flow<'_>) -> Option<LossStudy> {
+    let sent = flow.own_sender().map_or_else(|| foreign::by_number(flow.receiver), by_number);
+    let received = flow.own_receiver().map_or_else(|| foreign::by_number(flow.sender), by_number);
+    let is_reported = !flow.is_foreign() || !received.is_empty();
+    is_reported.then(|| ledger(flow.direction, &sent, &received))?
+}
+
+/// Returns the ledger of what was `sent`; `None` if no datagrams were.
+fn ledger(direction: Direction, sent: &ByNumber, received: &ByNumber) -> Option<LossStudy> {
     let mut loss = LossStudy {
         direction,
         ledger: LossLedger::default(),
@@ -119,13 +128,12 @@ pub(super) fn ledger(
         unexplained: 0,
         imbalance: Vec::new(),
     };
-    let (sent, received) = (by_number(sender), by_number(receiver));
     let nothing = FlowReport::default();
     for (number, flow) in sent.iter().filter(|(_, flow)| flow.counters[Counter::DatagramsSent] > 0)
     {
         loss.count_flow(*number, flow, received.get(number).unwrap_or(&nothing));
     }
-    for (number, flow) in &received {
+    for (number, flow) in received {
         // Datagrams of a flow that the sender does not know cannot be balanced.
         if !sent.contains_key(number) && flow.counters[Counter::DatagramsReceived] > 0 {
             loss.imbalance.push(Imbalance::UnknownFlow { flow: *number });
@@ -138,8 +146,8 @@ pub(super) fn ledger(
 
 /// Returns the flows of one end by number; parts of one flow that several workers carried are
 /// added.
-fn by_number(end: &JobRecord) -> BTreeMap<u32, FlowReport> {
-    let mut flows: BTreeMap<u32, FlowReport> = BTreeMap::new();
+fn by_number(end: &JobRecord) -> ByNumber {
+    let mut flows = ByNumber::new();
     for report in &end.flows {
         let flow = flows.entry(report.flow).or_default();
         flow.counters.add(&report.counters);
@@ -189,7 +197,11 @@ pub(super) fn of_job(
     let share_kernel = hosts.kernel(&job.spec.from.host) == hosts.kernel(&job.spec.to.host);
     let flows = job.flows();
     let losses = flows.iter().filter_map(|flow| {
-        let mut loss = ledger(flow.direction, flow.sender, flow.receiver)?;
+        let mut loss = ledger_of(flow)?;
+        if flow.own_sender().is_none() || flow.own_receiver().is_none() {
+            // The host of a foreign end has no counters here.
+            return Some(loss);
+        }
         let (near, far) = ((&from, &job.spec.from), (&to, &job.spec.to));
         let (sender, receiver) =
             if flow.direction == Direction::Rx { (far, near) } else { (near, far) };
@@ -216,8 +228,13 @@ pub(super) fn of_job(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Returns the ledgers of `job`, without places.
+    pub(in crate::study) fn of_flows(job: &Job<'_>) -> Vec<LossStudy> {
+        job.flows().iter().filter_map(ledger_of).collect()
+    }
 
     type Counted<'a> = (u32, &'a [(Counter, u64)], u64);
 
@@ -233,13 +250,17 @@ mod tests {
         JobRecord { intervals: Vec::new(), flows: flows.collect() }
     }
 
+    fn of_records(sender: &JobRecord, receiver: &JobRecord) -> Option<LossStudy> {
+        ledger(Direction::Tx, &by_number(sender), &by_number(receiver))
+    }
+
     use Counter::{DatagramsReceived as Received, DatagramsSent as Sent, Duplicates, Late};
 
     #[test]
     fn gaps_tails_and_black_holes_add_up() {
         let sender = end(&[(0, &[(Sent, 100)], 100), (1, &[(Sent, 50)], 50)]);
         let receiver = end(&[(0, &[(Received, 80), (Late, 5), (Duplicates, 7)], 95), (1, &[], 0)]);
-        let found = ledger(Direction::Tx, &sender, &receiver).expect("datagrams were sent");
+        let found = of_records(&sender, &receiver).expect("datagrams were sent");
         assert_eq!(
             (found.ledger.lost_gap, found.ledger.lost_tail, found.ledger.lost_all),
             (10, 5, 50)
@@ -251,7 +272,7 @@ mod tests {
     #[test]
     fn a_receiver_that_saw_nothing_lost_all() {
         let sender = end(&[(0, &[(Sent, 1000)], 1000)]);
-        let found = ledger(Direction::Tx, &sender, &end(&[])).expect("datagrams were sent");
+        let found = of_records(&sender, &end(&[])).expect("datagrams were sent");
         assert_eq!((found.ledger.lost_all, found.ledger.lost()), (1000, 1000));
         assert!(found.balances());
     }
@@ -262,10 +283,10 @@ mod tests {
         for counted in [&[(Received, 11)][..], &[(Received, 8), (Late, 3)]] {
             let receiver = end(&[(0, counted, 10)]);
             assert!(
-                !ledger(Direction::Tx, &sender, &receiver).expect("sent").balances(),
+                !of_records(&sender, &receiver).expect("sent").balances(),
                 "{counted:?}"
             );
         }
-        assert_eq!(ledger(Direction::Tx, &end(&[]), &end(&[])), None);
+        assert_eq!(of_records(&end(&[]), &end(&[])), None);
     }
 }

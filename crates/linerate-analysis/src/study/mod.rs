@@ -18,6 +18,7 @@ mod drift;
 mod evidence;
 mod figures;
 mod flow;
+mod foreign;
 mod gate;
 mod grid;
 mod headline;

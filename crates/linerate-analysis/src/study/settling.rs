@@ -98,7 +98,8 @@ impl Readings {
     /// Returns the rates of `job`.
     pub(super) fn of(self, job: &Job<'_>) -> Rates {
         let mut rates = Rates::default();
-        for flow in job.flows() {
+        // A foreign receiver of datagrams counts no intervals.
+        for flow in job.flows().into_iter().filter(|flow| !flow.is_counted_once()) {
             let counter = flow.delivered();
             rates.0.insert((GOODPUT, flow.direction), self.rate(flow.receiver, counter, BITS));
         }

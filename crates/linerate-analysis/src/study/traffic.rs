@@ -3,7 +3,10 @@
 //! - `goodput`: receiving end, `payload_received` over the measured span, per direction; `sum`
 //!   where both carry data. Where the receiving end is foreign: `payload_acknowledged` of the
 //!   sending one; in ledgers of versions that did not count it what TCP acknowledged (`bytes_acked`
-//!   of `TCP_INFO`), else `payload_sent`
+//!   of `TCP_INFO`), else `payload_sent`. Datagrams to a foreign end: `payload_sent`, times the
+//!   share that it reports to have received in its whole load; absent without its report
+//! - `foreign_goodput`, `foreign_retransmits`, `foreign_cpu`: report of a foreign end of its whole
+//!   load (`foreign`)
 //! - `message_rate`: receiving end, `messages_received`
 //! - `packet_rate`: TCP: `segments_in` of the receiving end's `TCP_INFO` (the sender's
 //!   `segments_out` where the receiver's is not known), segments counted after GSO; on a connection
@@ -60,6 +63,7 @@ use super::account::{loss_figures, operation_figures};
 use super::clocks::Correction;
 use super::figures::Figures;
 use super::flow::{Flow, Path};
+use super::foreign;
 use super::loss::LossStudy;
 use super::operations::{self, Operations};
 use super::samples::NANOS;
@@ -262,16 +266,13 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     }
     let each =
         |f: &dyn Fn(Flow<'_>) -> Option<f64>| (job.flow(Tx).and_then(f), job.flow(Rx).and_then(f));
-    let (tx, rx) = each(&|flow| Some(flow.goodput(span)));
+    let (tx, rx) = each(&|flow| flow.goodput(span));
     figures.put_both(metric::GOODPUT, tx, rx);
     let served_s = job.served_s(span);
     for flow in job.flows().into_iter().filter(|_| served_s > 0.0) {
-        let bits = flow.goodput(span) * span.seconds();
-        figures.put_some(
-            metric::GOODPUT_SERVED,
-            flow.direction,
-            (bits > 0.0).then(|| bits / served_s),
-        );
+        let bits = flow.goodput(span).map(|rate| rate * span.seconds());
+        let bits = bits.filter(|bits| *bits > 0.0);
+        figures.put_some(metric::GOODPUT_SERVED, flow.direction, bits.map(|bits| bits / served_s));
     }
     let is_files = !job.distributions(span).stages.is_empty();
     for flow in job.flows().into_iter().filter(|_| is_files) {
@@ -320,6 +321,7 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
             flow.own_sender().and_then(|end| busiest(end, span)),
         );
     }
+    foreign::report(&mut figures, job);
     loss_figures(&mut figures, job, span, losses);
     operation_figures(&mut figures, job, span);
     let distributions = job.distributions(span);

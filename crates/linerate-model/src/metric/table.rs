@@ -110,6 +110,9 @@ metrics! {
     BUS_TRANSACTION_RATE = Rate("bus_transaction_rate", "Bus transaction rate",
         Unit::PerSecond, NO, UP,
         "transactions of one payload each, moved over a bus per second");
+    FOREIGN_GOODPUT = Rate("foreign_goodput", "Foreign goodput", Unit::BitPerSecond, L4, UP,
+        "payload bits that a receiver that is not linerate counted, such as an iperf3 server, over \
+         its whole load: warm-up included").used(&[Points]);
     CALLS_PER_SECOND = Rate("calls_per_second", "Calls per second", Unit::PerSecond, NO, NEITHER,
         "send and receive system calls of the workload, both ends added").adds_up();
     // Times of requests, frames and transfers.
@@ -209,6 +212,9 @@ metrics! {
     RETRANSMITS = Loss("retransmits", "Retransmits", Unit::Count, L4, DOWN,
         "TCP segments retransmitted, from TCP_INFO of the sender").adds_up().with(Values::Whole)
         .used(&[Answer, EndLoss, Points]);
+    FOREIGN_RETRANSMITS = Loss("foreign_retransmits", "Foreign retransmits", Unit::Count, L4, DOWN,
+        "TCP segments that a sender that is not linerate reports to have sent again in its whole \
+         load, warm-up included").adds_up().with(Values::Whole).used(&[Points]);
     RETRANSMIT_RATIO = Loss("retransmit_ratio", "Retransmit ratio", Unit::Ratio, L4, DOWN,
         "payload bytes retransmitted over payload bytes sent, from TCP_INFO of the sender")
         .with(Values::ShareOfCounts).used(&[LookedAt]);
@@ -362,6 +368,9 @@ metrics! {
     RECEIVER_CPU = Cost("receiver_cpu", "Receiver CPU", Unit::Core, NO, DOWN,
         "CPU of the busiest worker thread at the end that receives, user and system")
         .with(Values::CpuOfOneThread).used(&[LookedAt, WorkerCpu]);
+    FOREIGN_CPU = Cost("foreign_cpu", "Foreign CPU", Unit::Core, NO, DOWN,
+        "CPU of the program at an end that is not linerate, as it reports it for its whole load")
+        .used(&[Points]);
     SOFTIRQ_CORE = Rate("softirq_core", "Softirq core", Unit::Ratio, NO, DOWN,
         "share of time that the CPU of either host which handles most interrupts spent in softirq \
          and irq").used(&[LookedAt]);

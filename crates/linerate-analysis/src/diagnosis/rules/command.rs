@@ -1,6 +1,6 @@
 //! Commands that findings recommend.
 
-use linerate_model::Command;
+use linerate_model::{Command, is_server};
 use serde_json::Value;
 
 use super::disk::STORAGE;
@@ -16,14 +16,15 @@ const OF_OTHER_CLIENTS: [&str; 2] = ["clients", "root"];
 pub const OWN_ENDS: [&str; 3] = ["amount", "file", "messages"];
 
 /// Returns the command that diagnoses the load of `point` with the parameters of `change`; `None`
-/// for points of several jobs, which no single command repeats.
+/// for points of several jobs, which no single command repeats, and towards a server without an
+/// agent, which only a plan names.
 pub(in crate::diagnosis) fn changed(
     point: &PointStudy,
     change: &[(String, Value)],
 ) -> Option<Command> {
     let mut jobs = point.jobs.iter().filter(|job| !job.background);
     // The command line describes one load.
-    let job = jobs.next().filter(|_| jobs.next().is_none())?;
+    let job = jobs.next().filter(|job| jobs.next().is_none() && !is_server(&job.to))?;
     let left_out = [&OF_OTHER_CLIENTS[..], &OWN_ENDS].concat();
     let is_changed = |key: &str| change.iter().any(|(changed, _)| changed == key);
     let kept = job.params.0.iter();
@@ -93,6 +94,9 @@ mod tests {
             &["--param", "streams=2", "--param", "receive_buffer=16384 B"],
         );
         assert_eq!(told, expected.between("a", "b"));
+        let mut to_server = point.clone();
+        to_server.jobs[0].to = "iperf3://192.0.2.7".into();
+        assert_eq!(command(&to_server, &doubled), None, "only a plan names a server");
         point.jobs.push(point.jobs[0].clone());
         assert_eq!(command(&point, &doubled), None);
     }

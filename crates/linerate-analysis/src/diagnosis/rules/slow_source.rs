@@ -17,7 +17,7 @@
 //! `tcpi_delivery_rate_app_limited`, stays clear as long as an earlier sample was faster. Not
 //! observed: the reason why the application has nothing: a disk, a peer, or its own rate.
 
-use linerate_model::{Command, Direction, metric};
+use linerate_model::{Command, Direction, IPERF3_WORKLOAD, metric};
 
 use super::{
     FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, n_flows, out_of_cpu,
@@ -66,8 +66,9 @@ struct Idle {
 impl Starved {
     fn of(job: &JobStudy, direction: Direction) -> Option<Self> {
         // The counter of its workers is exact. Idle connections of theirs also wait for a CPU or a
-        // wake-up.
-        if job.workload == TCP_STREAM {
+        // wake-up. The workload `iperf3` sends from memory too; its workers count no such wait, and
+        // a rate that the plan sets looks like one.
+        if [TCP_STREAM, IPERF3_WORKLOAD].contains(&job.workload.as_str()) {
             return value(job, metric::SOURCE_WAIT, direction).map(Self::Counted);
         }
         Idle::of(job, direction).map(Self::Seen)
