@@ -398,6 +398,9 @@ mod tests {
             let why = refused(name, server("127.0.0.1"), &["127.0.0.1:5000"], &permits);
             assert!(why.contains("foreign_servers = [\"127.0.0.1\"]"), "{name}: {why}");
         }
+        let server = json!({ "server": "iperf3://127.0.0.1:1" });
+        let why = refused("iperf3", server, &["127.0.0.1:5000"], &permits);
+        assert!(why.contains("foreign_servers = [\"127.0.0.1\"]"), "iperf3: {why}");
         permits
             .foreign_server("127.0.0.7:1".parse().expect("an address"))
             .expect("the policy names it");

@@ -9,6 +9,7 @@ use linerate_model::{Counter, FlowReport, FlowTcp, Load, Nanos};
 use linerate_sys::clock;
 use serde_json::{Value, json};
 
+use crate::iperf3_server::Server;
 use crate::{counting, shared};
 
 /// Milliseconds of load. The first is enough on a quiet machine, the last on one that is nearly
@@ -214,5 +215,64 @@ fn steps_and_cuts_allocate_nothing() {
         let (counted, _) =
             allocations(ends, |reports| reports.iter().all(|report| moved(report) > 0));
         assert_eq!(counted, 0, "{name} {params}");
+    }
+}
+
+/// Worker that is watched from its first payload to the end of its load: the messages before and
+/// after it are those of a control connection.
+struct WatchedLoad(Box<dyn Worker>);
+
+impl Worker for WatchedLoad {
+    fn times(&self) -> Times {
+        self.0.times()
+    }
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        let payload = [Counter::PayloadSent, Counter::PayloadReceived];
+        let has_begun = payload.iter().any(|counter| tally.counters[*counter] > 0);
+        counting::watch(has_begun && due.operations > 0);
+        let progress = self.0.step(due, tally);
+        counting::watch(false);
+        progress
+    }
+    fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
+        self.0.observe(flows);
+    }
+    fn n_flows(&self) -> usize {
+        self.0.n_flows()
+    }
+    fn stop_sending(&mut self) {
+        self.0.stop_sending();
+    }
+    fn finish(&mut self) -> Vec<FlowReport> {
+        self.0.finish()
+    }
+}
+
+#[test]
+fn a_load_with_an_iperf3_server_allocates_nothing() {
+    let _turn = counting::alone();
+    let server = Server::start();
+    for table in [
+        json!({ "streams": 3 }),
+        json!({ "streams": 3, "direction": "both", "rate": "100 Mbit/s" }),
+        json!({ "protocol": "udp", "streams": 2, "direction": "both", "rate": "20 Mbit/s" }),
+    ] {
+        let mut params = table.clone();
+        params["server"] = server.name().into();
+        let before = counting::calls();
+        let [active, _] = open("iperf3", params);
+        let watched = active.into_iter().map(|worker| Box::new(WatchedLoad(worker)) as Box<_>);
+        let start = Nanos(clock::monotonic() + 1_000_000);
+        let load_until = start + Nanos::from_millis(500);
+        let timeline = Timeline {
+            start,
+            load_from: start,
+            load_until,
+            drain_until: load_until + Nanos::from_secs(20),
+            interval: Nanos::from_millis(5),
+        };
+        let report = Engine::start(watched.collect(), timeline, &[], 1).join();
+        assert!(moved(&report) > 0, "{table}");
+        assert_eq!(counting::calls() - before, 0, "{table}");
     }
 }

@@ -4,4 +4,5 @@ mod allocation;
 mod allocation_requests;
 mod counting;
 mod footprint;
+mod iperf3_server;
 mod shared;

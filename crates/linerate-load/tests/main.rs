@@ -6,6 +6,8 @@ mod frames_xdp;
 mod ground;
 mod handshake;
 mod histogram;
+mod iperf3;
+mod iperf3_server;
 mod path_probe;
 mod peers;
 mod request_response;

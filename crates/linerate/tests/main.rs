@@ -17,6 +17,7 @@ mod json;
 mod known_answers;
 mod known_answers_files;
 mod known_answers_frames;
+mod known_answers_iperf3;
 mod known_answers_latency;
 mod launchers;
 mod looks;

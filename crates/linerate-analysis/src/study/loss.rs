@@ -282,10 +282,7 @@ pub(super) mod tests {
         let sender = end(&[(0, &[(Sent, 10)], 10)]);
         for counted in [&[(Received, 11)][..], &[(Received, 8), (Late, 3)]] {
             let receiver = end(&[(0, counted, 10)]);
-            assert!(
-                !of_records(&sender, &receiver).expect("sent").balances(),
-                "{counted:?}"
-            );
+            assert!(!of_records(&sender, &receiver).expect("sent").balances(), "{counted:?}");
         }
         assert_eq!(of_records(&end(&[]), &end(&[])), None);
     }

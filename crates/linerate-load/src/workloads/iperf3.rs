@@ -122,7 +122,11 @@ impl Parameters for Iperf3Params {
                 "how the kernel gets the data of TCP: copy, or sendfile (iperf3 -Z)",
             ),
             options: TcpOptions {
-                no_delay: reader.flag("no_delay", false, "send small segments at once (TCP_NODELAY)"),
+                no_delay: reader.flag(
+                    "no_delay",
+                    false,
+                    "send small segments at once (TCP_NODELAY)",
+                ),
                 // A foreign server may lack any other.
                 congestion: reader.text(
                     "congestion",
@@ -289,8 +293,8 @@ impl Typed for Iperf3 {
             interval: std::time::Duration::ZERO,
             patience: setup.patience,
         };
-        let session = Session::hold(&asked, &|| false)
-            .map_err(|error| LoadError::Iperf3(Box::new(error)))?;
+        let session =
+            Session::hold(&asked, &|| false).map_err(|error| LoadError::Iperf3(Box::new(error)))?;
         Ok(vec![Box::new(ServerWorker::new(session, params, server))])
     }
 }

@@ -112,10 +112,7 @@ mod tests {
             (JOB.replace("\"a\"", "\"iperf3://h\""), "is the `to` of a job"),
             (JOB.replace("\"iperf3\"", "\"tcp_stream\""), "only the workload `iperf3`"),
             (format!("{JOB}params = {{ server = \"iperf3://h\" }}\n"), "names its server twice"),
-            (
-                format!("{JOB}[sweep.axis]\npairs = [[\"iperf3://h a\"]]\n"),
-                "is the `to` of a job",
-            ),
+            (format!("{JOB}[sweep.axis]\npairs = [[\"iperf3://h a\"]]\n"), "is the `to` of a job"),
         ] {
             let errors = jobs(&format!("[[sweep.job]]\n{job}")).expect_err(cause);
             assert!(errors.iter().any(|error| error.contains(cause)), "{cause}: {errors:?}");

@@ -212,6 +212,9 @@ mod tests {
             cases::point(&usual.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
         };
         let finding = RULE.judge(&memory(0.8, &[])).expect("it waited");
+        let mut paced = cases::point(&[("goodput", 1e7), ("sender_busy", 0.1)]);
+        paced.jobs[0].workload = IPERF3_WORKLOAD.into();
+        assert_eq!(RULE.judge(&paced), None, "the rate of the plan");
         assert_eq!(finding.evidence, [Evidence::figure(metric::SOURCE_WAIT, 0.8)]);
         assert!(RULE.score(&memory(0.8, &[])).is_some_and(|score| score > 0.5));
         // Idle connections alone: it waits for a CPU, for room or for a wake-up.

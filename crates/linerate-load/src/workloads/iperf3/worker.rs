@@ -89,8 +89,7 @@ impl ServerWorker {
         let mut moved = false;
         let streams = self.session.streams().zip(&mut self.accounts).enumerate();
         for (place, (stream, account)) in streams {
-            let acknowledged =
-                if reads { self.session.acknowledged(place) } else { None };
+            let acknowledged = if reads { self.session.acknowledged(place) } else { None };
             moved |= account.count(&stream, acknowledged, tally);
         }
         moved
@@ -98,10 +97,8 @@ impl ServerWorker {
 
     fn report(&self, place: usize, socket: &Socket, sends: bool) -> FlowReport {
         let account = &self.accounts[place];
-        let mut modes = BTreeMap::from([(
-            "other_end".to_owned(),
-            format!("iperf3 server {}", self.server),
-        )]);
+        let mut modes =
+            BTreeMap::from([("other_end".to_owned(), format!("iperf3 server {}", self.server))]);
         if !self.is_udp() {
             let sendfile = self.params.send == SendMode::Sendfile;
             let (way, how) = match (sends, sendfile) {
@@ -160,8 +157,9 @@ impl Worker for ServerWorker {
             return;
         }
         let states = (0..).zip(self.session.streams());
-        let states =
-            states.filter_map(|(flow, stream)| Some(FlowTcp { flow, tcp: tcp_state::of(stream.socket)? }));
+        let states = states.filter_map(|(flow, stream)| {
+            Some(FlowTcp { flow, tcp: tcp_state::of(stream.socket)? })
+        });
         flows.extend(states);
     }
 
