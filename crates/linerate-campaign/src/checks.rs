@@ -12,7 +12,7 @@ use linerate_model::{
 
 use crate::catalog::{self, PLANS, PlanText, find};
 use crate::places::{place, swept, unfit, without_repetition};
-use crate::testbeds::{self, Ground};
+use crate::testbeds::{self, Ground, Place};
 use crate::{Failure, Result, rates, searches};
 
 /// Returns the facts of hosts that are assumed without asking, where the plan depends on them:
@@ -236,11 +236,12 @@ pub fn endpoints(plan: &Plan) -> Vec<&str> {
     names
 }
 
-/// Returns true if the other end of every job of `plan` is a server, so that this host is enough.
+/// Returns `place` for `plan`: if the other end of every job is a server, this host is enough.
 #[must_use]
-pub fn uses_servers_only(plan: &Plan) -> bool {
+pub fn placed(place: Place, plan: &Plan) -> Place {
     let mut named = plan.sweeps.iter().flat_map(endpoints_named);
-    endpoints(plan) == ["a"] && named.any(|(name, _)| is_server(name))
+    let servers = endpoints(plan) == ["a"] && named.any(|(name, _)| is_server(name));
+    Place { servers, ..place }
 }
 
 /// Returns the number of trials of `plan` whose first repeats are `first`, and their duration

@@ -7,7 +7,6 @@ use std::time::Duration;
 use linerate_control::conductor::RunOptions;
 use linerate_control::{HostFacts, Timeouts};
 use linerate_lab::{Description, Lab, SwitchPort};
-use linerate_model::plan::Plan;
 use linerate_model::{
     Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, TestbedKind, control_characters,
     nearest,
@@ -16,7 +15,6 @@ use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
 
 use crate::catalog::{LABS, Preset, find};
-use crate::checks::uses_servers_only;
 use crate::launcher::Launcher;
 use crate::observers::ObserverText;
 use crate::push::Pushed;
@@ -51,12 +49,6 @@ impl Place {
         let is_loopback = host == LOOPBACK && self.reach.is_none();
         let reach = self.reach.as_deref();
         (!is_loopback).then(|| Towards { reach, ..Towards::host(host) })
-    }
-
-    /// Returns the place for `plan`.
-    #[must_use]
-    pub fn of(self, plan: &Plan) -> Self {
-        Self { servers: uses_servers_only(plan), ..self }
     }
 
     /// Returns this host: both ends on loopback, or one end towards servers.

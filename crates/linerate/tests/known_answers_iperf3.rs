@@ -222,7 +222,7 @@ fn a_server_that_fails_costs_its_trial_and_no_other() {
     // 1: a trial has failed.
     run(folder, &["run", "plan.toml", "--ledger", "known.ledger"]).expect(1);
     let trials = load(&folder.join("known.ledger")).trials;
-    let outcomes: Vec<_> = trials.iter().map(|trial| trial.outcome.clone()).collect();
+    let outcomes: Vec<_> = trials.iter().map(|trial| trial.outcome).collect();
     assert_eq!(outcomes.len(), 4);
     for (trial, is_good) in trials.iter().zip([false, true, false, true]) {
         assert_eq!(trial.outcome == Some(TrialOutcome::Completed), is_good, "{outcomes:?}");

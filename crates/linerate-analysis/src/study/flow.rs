@@ -255,6 +255,12 @@ impl<'a> Flow<'a> {
         seen(self.sender).or_else(|| seen(self.receiver))
     }
 
+    /// Returns the payload that was received on `flow`, as a foreign receiver reports it.
+    fn received_on(&self, flow: &FlowReport) -> u64 {
+        let foreign = flow.foreign.as_ref().filter(|_| self.is_foreign());
+        foreign.map_or(&flow.counters, |foreign| &foreign.counters)[Counter::PayloadReceived]
+    }
+
     /// Returns the payload delivered by each flow with sent data: during `span` where TCP counts
     /// it, otherwise in the whole trial.
     pub(super) fn shares(&self, span: Span) -> Vec<f64> {
@@ -277,11 +283,7 @@ impl<'a> Flow<'a> {
                 .collect();
         }
         let flows = self.receiver.flows.iter().filter(|flow| counts(flow.flow));
-        let received = |flow: &FlowReport| match &flow.foreign {
-            Some(foreign) if self.is_foreign() => foreign.counters[Counter::PayloadReceived],
-            _ => flow.counters[Counter::PayloadReceived],
-        };
-        flows.map(|flow| received(flow) as f64).collect()
+        flows.map(|flow| self.received_on(flow) as f64).collect()
     }
 }
 

@@ -21,11 +21,12 @@ const BITS: f64 = 8.0;
 /// Returns the flows of the foreign end that `record`, of the other end, has reports of, by number.
 pub(super) fn by_number(record: &JobRecord) -> BTreeMap<u32, FlowReport> {
     let reported = record.flows.iter().filter_map(|flow| Some((flow.flow, flow.foreign.as_ref()?)));
-    let as_flow = |(flow, foreign): (u32, &Box<ForeignEnd>)| {
-        let (counters, next_sequence) = (foreign.counters, foreign.next_sequence);
-        (flow, FlowReport { flow, counters, next_sequence, ..FlowReport::default() })
-    };
-    reported.map(as_flow).collect()
+    reported.map(|(flow, foreign)| (flow, as_flow(flow, foreign))).collect()
+}
+
+fn as_flow(flow: u32, foreign: &ForeignEnd) -> FlowReport {
+    let (counters, next_sequence) = (foreign.counters, foreign.next_sequence);
+    FlowReport { flow, counters, next_sequence, ..FlowReport::default() }
 }
 
 /// Adds the figures of the foreign end of `job`, if it has one that reports.

@@ -2,9 +2,9 @@
 //! end is an iperf3 client, and the passive end does nothing. Units: L4 payload bits per second and
 //! datagrams.
 //!
-//! This end counts per interval: payload that the server's TCP acknowledged, datagrams sent, and all
-//! that arrives here with its losses by number. A server reports its own counts once, after the load
-//! and over all of it, warm-up included: payload and datagrams that arrived there, its
+//! This end counts per interval: payload that the server's TCP acknowledged, datagrams sent, and
+//! all that arrives here with its losses by number. A server reports its own counts once, after the
+//! load and over all of it, warm-up included: payload and datagrams that arrived there, its
 //! retransmissions and its CPU time ([`linerate_model::ForeignEnd`]). Losses of datagrams to the
 //! server are therefore known for the whole trial and not per interval. Not seen: the server's
 //! socket options, its queues and the CPU that each of its threads used.
@@ -24,7 +24,7 @@ use super::socket_options::{BUFFER, DSCP, SocketOptions};
 use super::tcp_options::{HOST_DEFAULT, MSS, TcpOptions};
 use super::transfer::Url;
 use crate::parameter::{Reader, Words, wrong};
-use crate::workloads::{Rate, footprint};
+use crate::workloads::{Rate, footprint, kernel_pacing};
 use crate::{Listener, LoadError, Offer, Result, Setup, Times, Workers};
 
 mod account;
@@ -111,10 +111,7 @@ impl Parameters for Iperf3Params {
                 "offered load of each direction, all streams together: L4 payload bits per second, \
                     or messages or datagrams of a given size per second",
             ),
-            pacing_rate: reader.bit_rate(
-                "pacing_rate",
-                "kernel pacing of each stream at the sending end, payload and headers",
-            ),
+            pacing_rate: kernel_pacing::declare(reader),
             send: reader.choice(
                 "send",
                 SENDS,
@@ -178,9 +175,7 @@ impl Parameters for Iperf3Params {
         if self.datagram_size.is_some() && !is_udp {
             return Err(wrong("datagram_size", "applies to protocol = \"udp\" only"));
         }
-        if self.pacing_rate.is_some_and(|rate| rate.0 < f64::from(u8::BITS)) {
-            return Err(wrong("pacing_rate", "less than a byte per second never sends"));
-        }
+        kernel_pacing::check(self.pacing_rate)?;
         if matches!(self.rate, Some(Rate::Packets(_))) && is_udp && self.datagram_size.is_none() {
             return Err(wrong("rate", "datagrams per second need a datagram_size"));
         }

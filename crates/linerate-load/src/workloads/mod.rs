@@ -13,6 +13,7 @@ mod ftp;
 mod http;
 mod iperf3;
 mod job_listener;
+mod kernel_pacing;
 mod null;
 mod pairing;
 mod parameters;

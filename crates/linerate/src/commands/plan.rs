@@ -2,7 +2,7 @@
 
 use clap::Args;
 use linerate_answers::plan::{self, Expanded};
-use linerate_campaign::checks::{assumed, extent, first_repeats, name, read, trials};
+use linerate_campaign::checks::{assumed, extent, first_repeats, name, placed, read, trials};
 use linerate_campaign::testbeds;
 use linerate_model::plan::left_out;
 
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &PlanArgs, global: Global) -> Outcome {
         print!("{}", found.text);
         return Ok(Exit::Done);
     }
-    let ground = testbeds::outline(&args.place.place().of(&plan))?;
+    let ground = testbeds::outline(&placed(args.place.place(), &plan))?;
     let first = first_repeats(&found, &plan, &ground)?;
     let is_read =
         reports::wanted(&args.saved.formats.format, global).iter().any(|f| f.reads_json());

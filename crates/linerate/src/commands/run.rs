@@ -40,7 +40,7 @@ pub(crate) fn run(args: &RunArgs, global: Global) -> Outcome {
     // The ledger is named after the plan, so that several plans in one folder do not collide.
     let usual = || PathBuf::from(format!("{}.ledger", plan.name));
     let ledger = args.ledger.clone().unwrap_or_else(usual);
-    let place = args.place.place().of(&plan);
+    let place = checks::placed(args.place.place(), &plan);
     let (campaign, summary) = args.wait.when_free(|| {
         measure::at("run", &place, (&found, &plan), (&ledger, args.resume), global)
     })?;

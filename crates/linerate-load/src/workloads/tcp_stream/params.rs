@@ -8,6 +8,7 @@ use linerate_sys::tcp::MessageBatch;
 
 use crate::parameter::{Reader, Words, word, wrong};
 use crate::workloads::amount::Amount;
+use crate::workloads::kernel_pacing;
 use crate::workloads::parameters::{Direction, Parameters};
 use crate::workloads::placement::{Placement, WORKERS};
 use crate::workloads::ports::PlannedPorts;
@@ -159,10 +160,7 @@ impl Parameters for StreamParams {
                 "none",
                 "bound of the advertised window from the handshake on (TCP_WINDOW_CLAMP)",
             ),
-            pacing_rate: reader.bit_rate(
-                "pacing_rate",
-                "kernel pacing per connection, payload and TCP/IP headers",
-            ),
+            pacing_rate: kernel_pacing::declare(reader),
             send: reader.choice(
                 "send",
                 SendMode::WORDS,
@@ -254,9 +252,7 @@ impl Parameters for StreamParams {
                 return Err(wrong(name, "does not apply to receive = \"zerocopy\""));
             }
         }
-        if self.pacing_rate.is_some_and(|rate| rate.0 < f64::from(u8::BITS)) {
-            return Err(wrong("pacing_rate", "less than a byte per second never sends"));
-        }
+        kernel_pacing::check(self.pacing_rate)?;
         for (name, rate) in [("source_rate", self.source_rate), ("sink_rate", self.sink_rate)] {
             if rate.is_some_and(|rate| rate.0 < 8.0) {
                 return Err(wrong(name, "less than a byte per second moves nothing"));
