@@ -129,6 +129,14 @@ pub(crate) static FOR_DIST: &[Tool] = &[
     tool("x86_64-linux-gnu-gcc", "gcc", "links for this processor"),
 ];
 
+/// Programs that try a package in a clean system.
+pub(crate) static FOR_TRIED_PACKAGES: &[Tool] = &[
+    tool("chroot", "coreutils", "enters the clean system"),
+    tool("debootstrap", "debootstrap", "makes a clean Debian system"),
+    tool("ip", "iproute2", "brings its loopback interface up"),
+    tool("unshare", "util-linux", "keeps it from the network"),
+];
+
 /// Programs that counting instructions calls.
 pub(crate) static FOR_INSTRUCTIONS: &[Tool] = &[
     tool(

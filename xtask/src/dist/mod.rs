@@ -14,6 +14,7 @@ mod image;
 mod rpm;
 mod sbom;
 pub(crate) mod target;
+mod tried;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,9 @@ struct Options {
     /// Only the agent
     #[arg(long)]
     agent: bool,
+    /// Also install, use and remove the package of this host in a clean Debian system
+    #[arg(long, conflicts_with = "agent")]
+    try_package: bool,
     /// Folder of the results
     #[arg(long, default_value = FOLDER, value_name = "FOLDER")]
     out: PathBuf,
@@ -54,7 +58,10 @@ struct Options {
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
     let options: Options = crate::parsed("dist", arguments)?;
     let targets = target::chosen(&options.target)?;
-    let missing = tools::provide(tools::FOR_DIST)?;
+    let mut missing = tools::provide(tools::FOR_DIST)?;
+    if options.try_package {
+        missing.extend(tools::provide(tools::FOR_TRIED_PACKAGES)?);
+    }
     ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
     let out = root.join(options.out);
     fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
@@ -69,7 +76,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         let linerate = program((root, &out), target, Build::Program, &mut over)?;
         let programs = Programs { of_host: of_host(root)?, linerate, agent };
         made.push(sbom::written(root, &out, target, Build::Program.package())?);
-        made.push(deb::package(root, &out, target, &programs)?);
+        let package = deb::package(root, &out, target, &programs)?;
+        if options.try_package && target.triple.starts_with(std::env::consts::ARCH) {
+            tried::in_clean_system(&out, &package)?;
+        }
+        made.push(package);
         made.push(rpm::package(root, &out, target, &programs)?);
         made.push(programs.linerate.clone());
         all.push((target, programs));
