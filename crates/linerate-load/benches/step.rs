@@ -71,7 +71,7 @@ impl Worker for Null {
     }
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
         if self.0 != Times::NONE {
-            tally.service.record(due.intended.0 & 0xffff);
+            tally.times.service.record(due.intended.0 & 0xffff);
         }
         Progress::Moved
     }

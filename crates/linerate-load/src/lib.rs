@@ -43,7 +43,7 @@ pub use operations::Start;
 pub use pacer::{BURST, Due, Pacer};
 pub use parameter::{Parameter, Takes};
 pub use permits::{Limits, Network, Permits};
-pub use tally::{Tally, Times};
+pub use tally::{Histograms, Tally, Times};
 pub use workload::{
     JobPorts, Listener, Offer, Patience, Progress, Secret, Setup, Worker, Workers, Workload,
 };

@@ -9,22 +9,22 @@ use crate::ticks::Ticks;
 /// Times that a worker measures. Only these histograms get memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// True if it records into [`Tally::service`].
+    /// True if it records into [`Histograms::service`].
     pub service: bool,
-    /// True if it records into [`Tally::writes`].
+    /// True if it records into [`Histograms::writes`].
     pub writes: bool,
-    /// True if it records into [`Tally::flushes`].
+    /// True if it records into [`Histograms::flushes`].
     pub flushes: bool,
-    /// True if it records into [`Tally::trims`].
+    /// True if it records into [`Histograms::trims`].
     pub trims: bool,
-    /// True if it records into [`Tally::response`].
+    /// True if it records into [`Histograms::response`].
     pub response: bool,
-    /// True if it records into [`Tally::gap`].
+    /// True if it records into [`Histograms::gap`].
     pub gap: bool,
-    /// True if it records into [`Tally::falls`] and [`Tally::rises`].
+    /// True if it records into [`Histograms::falls`] and [`Histograms::rises`].
     pub variation: bool,
-    /// True if it records into [`Tally::connect`], [`Tally::first_byte`], [`Tally::transfer`] and
-    /// [`Tally::close`].
+    /// True if it records into [`Histograms::connect`], [`Histograms::first_byte`],
+    /// [`Histograms::transfer`] and [`Histograms::close`].
     pub stages: bool,
     /// True if it records the operations that were due, answered, lost and left open
     /// ([`Tally::started`] and the methods below it).
@@ -73,28 +73,26 @@ impl Times {
     }
 }
 
-/// Counters and histograms of a worker. All memory is allocated before the measure phase.
+/// Histograms of one interval, ns.
 #[derive(Debug, Default)]
-pub struct Tally {
-    /// Counters, monotone over the trial.
-    pub counters: Counters,
-    /// Service times of this interval, ns; cleared when the interval is cut.
+pub struct Histograms {
+    /// Service times.
     pub service: Histogram,
-    /// Service times of writes to disks and files in this interval, ns.
+    /// Service times of writes to disks and files.
     pub writes: Histogram,
-    /// Times of flushes of disks and files in this interval, ns.
+    /// Times of flushes of disks and files.
     pub flushes: Histogram,
-    /// Times of discards of disks and files in this interval, ns.
+    /// Times of discards of disks and files.
     pub trims: Histogram,
-    /// Response times of this interval, ns.
+    /// Response times.
     pub response: Histogram,
-    /// Departure gaps of this interval, ns.
+    /// Departure gaps.
     pub gap: Histogram,
-    /// Decreases of delay from one frame of a flow to the next, ns; without zeros.
+    /// Decreases of delay from one frame of a flow to the next, without zeros.
     pub falls: Histogram,
     /// Increases of delay, including zeros.
     pub rises: Histogram,
-    /// Times to open the connection of a file transfer, ns.
+    /// Times to open the connection of a file transfer.
     pub connect: Histogram,
     /// Times from a file's request to its first byte.
     pub first_byte: Histogram,
@@ -102,6 +100,53 @@ pub struct Tally {
     pub transfer: Histogram,
     /// Times from its last byte until the file is complete at its destination.
     pub close: Histogram,
+}
+
+impl Histograms {
+    /// Returns empty histograms with memory for `times`.
+    pub(crate) fn new(times: Times) -> Self {
+        // A time that is not measured gets no memory, and recording into it does nothing.
+        let histogram = |wanted: bool| if wanted { Histogram::new() } else { Histogram::default() };
+        Self {
+            service: histogram(times.service),
+            writes: histogram(times.writes),
+            flushes: histogram(times.flushes),
+            trims: histogram(times.trims),
+            response: histogram(times.response),
+            gap: histogram(times.gap),
+            falls: histogram(times.variation),
+            rises: histogram(times.variation),
+            connect: histogram(times.stages),
+            first_byte: histogram(times.stages),
+            transfer: histogram(times.stages),
+            close: histogram(times.stages),
+        }
+    }
+
+    /// Empties all of them.
+    pub(crate) fn clear(&mut self) {
+        self.service.clear();
+        self.writes.clear();
+        self.flushes.clear();
+        self.trims.clear();
+        self.response.clear();
+        self.gap.clear();
+        self.falls.clear();
+        self.rises.clear();
+        self.connect.clear();
+        self.first_byte.clear();
+        self.transfer.clear();
+        self.close.clear();
+    }
+}
+
+/// Counters and histograms of a worker. All memory is allocated before the measure phase.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Counters, monotone over the trial.
+    pub counters: Counters,
+    /// Times of this interval; cleared when the interval is cut.
+    pub times: Histograms,
     /// Account of operations by the interval in which they were due.
     pub(crate) operations: Operations,
     /// Datagrams and frames, sent and received, by the sender's interval in which they were to
@@ -116,22 +161,9 @@ impl Tally {
     /// Creates an empty tally with memory for `times`.
     #[must_use]
     pub fn new(times: Times) -> Self {
-        // A time that is not measured gets no memory, and recording into it does nothing.
-        let histogram = |wanted: bool| if wanted { Histogram::new() } else { Histogram::default() };
         Self {
             counters: Counters::default(),
-            service: histogram(times.service),
-            writes: histogram(times.writes),
-            flushes: histogram(times.flushes),
-            trims: histogram(times.trims),
-            response: histogram(times.response),
-            gap: histogram(times.gap),
-            falls: histogram(times.variation),
-            rises: histogram(times.variation),
-            connect: histogram(times.stages),
-            first_byte: histogram(times.stages),
-            transfer: histogram(times.stages),
-            close: histogram(times.stages),
+            times: Histograms::new(times),
             operations: Operations::new(times),
             departures: Ticks::default(),
             arrivals: Ticks::default(),
@@ -172,8 +204,8 @@ impl Tally {
     /// Records that a request was answered at `now`, and its times.
     #[inline]
     pub fn answered(&mut self, start: Start, now: Nanos) {
-        self.service.record(now.since(start.at).0);
-        self.response.record(now.since(start.intended).0);
+        self.times.service.record(now.since(start.at).0);
+        self.times.response.record(now.since(start.intended).0);
         self.ended(OperationKind::Request, start, now);
     }
 
@@ -195,14 +227,14 @@ impl Tally {
     #[inline]
     pub(crate) fn lost_of(&mut self, kind: OperationKind, start: Start, now: Nanos) {
         match kind {
-            OperationKind::Request => self.service.record_lost(),
-            OperationKind::Write => self.writes.record_lost(),
-            OperationKind::Flush => self.flushes.record_lost(),
-            OperationKind::Trim => self.trims.record_lost(),
+            OperationKind::Request => self.times.service.record_lost(),
+            OperationKind::Write => self.times.writes.record_lost(),
+            OperationKind::Flush => self.times.flushes.record_lost(),
+            OperationKind::Trim => self.times.trims.record_lost(),
         }
         // Flushes are not in the response times either when they succeed.
         if kind != OperationKind::Flush {
-            self.response.record_lost();
+            self.times.response.record_lost();
             // Counters of one kind have a fixed order: due, answered, lost, open.
         }
         let [_, _, lost, _] = kind.counters();

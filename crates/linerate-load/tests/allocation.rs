@@ -54,9 +54,9 @@ struct Timing;
 
 impl Worker for Timing {
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
-        tally.service.record(due.intended.0 & 0xffff);
-        tally.response.record(due.intended.0 & 0xff_ffff);
-        tally.gap.record(1);
+        tally.times.service.record(due.intended.0 & 0xffff);
+        tally.times.response.record(due.intended.0 & 0xff_ffff);
+        tally.times.gap.record(1);
         Progress::Moved
     }
     fn n_flows(&self) -> usize {

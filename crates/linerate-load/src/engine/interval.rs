@@ -11,8 +11,9 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::lookout::Stopped;
 use crate::operations::EarlierByKind;
+use crate::tally::Histograms;
 use crate::ticks::ByTick;
-use crate::{Histogram, Tally, Times, Worker};
+use crate::{Tally, Times, Worker};
 
 /// Buffers in circulation per worker. With the usual intervals of 100 ms a collector may pause for
 /// more than a second before intervals begin to merge.
@@ -30,18 +31,7 @@ pub(super) struct Buffer {
     counters: Counters,
     held_bytes: Option<u64>,
     longest_step: Option<StepGap>,
-    service: Histogram,
-    writes: Histogram,
-    flushes: Histogram,
-    trims: Histogram,
-    response: Histogram,
-    gap: Histogram,
-    falls: Histogram,
-    rises: Histogram,
-    connect: Histogram,
-    first_byte: Histogram,
-    transfer: Histogram,
-    close: Histogram,
+    times: Histograms,
     earlier: EarlierByKind,
     departures: ByTick,
     arrivals: ByTick,
@@ -80,7 +70,7 @@ struct StepClock {
 impl StepClock {
     /// Starts at the begin of the load, when the thread has used `cpu_ns` of CPU time.
     fn begin(&mut self, now: Nanos, cpu_ns: u64) {
-        self.note(now, cpu_ns);
+        let _before: Nanos = self.note(now, cpu_ns);
         // The stops before the load began are not part of it.
         if let Some((stopped, behind)) = &mut self.stopped {
             *behind = stopped.behind(now);
@@ -179,21 +169,8 @@ pub(crate) fn bytes(times: Times) -> u64 {
 
 fn buffer(worker: &dyn Worker) -> Box<Buffer> {
     let times = worker.times();
-    // The account of operations stays with the worker: only `earlier` goes through the ring.
-    let tally = Tally::new(Times { operations: false, ..times });
     Box::new(Buffer {
-        service: tally.service,
-        writes: tally.writes,
-        flushes: tally.flushes,
-        trims: tally.trims,
-        response: tally.response,
-        gap: tally.gap,
-        falls: tally.falls,
-        rises: tally.rises,
-        connect: tally.connect,
-        first_byte: tally.first_byte,
-        transfer: tally.transfer,
-        close: tally.close,
+        times: Histograms::new(times),
         earlier: EarlierByKind::new(times),
         flows: Vec::with_capacity(worker.n_flows()),
         ..Buffer::default()
@@ -286,18 +263,7 @@ impl Cutter {
         buffer.longest_step = Some(std::mem::take(&mut self.steps.longest));
         buffer.counters = tally.counters.since(&self.counters);
         // Swapped instead of copied: a histogram has 213 KiB.
-        std::mem::swap(&mut buffer.service, &mut tally.service);
-        std::mem::swap(&mut buffer.writes, &mut tally.writes);
-        std::mem::swap(&mut buffer.flushes, &mut tally.flushes);
-        std::mem::swap(&mut buffer.trims, &mut tally.trims);
-        std::mem::swap(&mut buffer.response, &mut tally.response);
-        std::mem::swap(&mut buffer.gap, &mut tally.gap);
-        std::mem::swap(&mut buffer.falls, &mut tally.falls);
-        std::mem::swap(&mut buffer.rises, &mut tally.rises);
-        std::mem::swap(&mut buffer.connect, &mut tally.connect);
-        std::mem::swap(&mut buffer.first_byte, &mut tally.first_byte);
-        std::mem::swap(&mut buffer.transfer, &mut tally.transfer);
-        std::mem::swap(&mut buffer.close, &mut tally.close);
+        std::mem::swap(&mut buffer.times, &mut tally.times);
         std::mem::swap(&mut buffer.earlier, &mut tally.operations.earlier);
         for (kept, ticks) in [
             (&mut buffer.departures, &mut tally.departures),
@@ -316,18 +282,7 @@ impl Collector {
     pub(super) fn take(&mut self, intervals: &mut Vec<Interval>) {
         while let Ok(mut buffer) = self.full.pop() {
             intervals.push(self.read(&buffer));
-            buffer.service.clear();
-            buffer.writes.clear();
-            buffer.flushes.clear();
-            buffer.trims.clear();
-            buffer.response.clear();
-            buffer.gap.clear();
-            buffer.falls.clear();
-            buffer.rises.clear();
-            buffer.connect.clear();
-            buffer.first_byte.clear();
-            buffer.transfer.clear();
-            buffer.close.clear();
+            buffer.times.clear();
             buffer.earlier.clear();
             buffer.departures.clear();
             buffer.arrivals.clear();
@@ -358,22 +313,22 @@ impl Collector {
             longest_step: buffer
                 .longest_step
                 .map(|longest| StepGap { start: longest.start.since(self.origin), ..longest }),
-            service: buffer.service.distribution().into(),
-            writes: buffer.writes.distribution().into(),
-            flushes: buffer.flushes.distribution().into(),
-            trims: buffer.trims.distribution().into(),
-            response: buffer.response.distribution().into(),
-            gap: buffer.gap.distribution().into(),
+            service: buffer.times.service.distribution().into(),
+            writes: buffer.times.writes.distribution().into(),
+            flushes: buffer.times.flushes.distribution().into(),
+            trims: buffer.times.trims.distribution().into(),
+            response: buffer.times.response.distribution().into(),
+            gap: buffer.times.gap.distribution().into(),
             variation: Variation {
-                falls: buffer.falls.distribution(),
-                rises: buffer.rises.distribution(),
+                falls: buffer.times.falls.distribution(),
+                rises: buffer.times.rises.distribution(),
             }
             .into(),
             stages: Stages {
-                connect: buffer.connect.distribution(),
-                first_byte: buffer.first_byte.distribution(),
-                transfer: buffer.transfer.distribution(),
-                close: buffer.close.distribution(),
+                connect: buffer.times.connect.distribution(),
+                first_byte: buffer.times.first_byte.distribution(),
+                transfer: buffer.times.transfer.distribution(),
+                close: buffer.times.close.distribution(),
             }
             .into(),
             departures: buffer.departures.distribution().into(),

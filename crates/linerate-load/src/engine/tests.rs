@@ -59,7 +59,7 @@ fn counting(due: Due, tally: &mut Tally) -> Progress {
         return Progress::Ended;
     }
     tally.add(Transactions, 1);
-    tally.service.record(100);
+    tally.times.service.record(100);
     Progress::Moved
 }
 

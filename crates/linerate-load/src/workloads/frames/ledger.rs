@@ -106,8 +106,8 @@ impl Received {
             && last + 1 == sequence
         {
             match delay_ns.checked_sub(before_ns) {
-                Some(rise) => tally.rises.record(rise),
-                None => tally.falls.record(before_ns - delay_ns),
+                Some(rise) => tally.times.rises.record(rise),
+                None => tally.times.falls.record(before_ns - delay_ns),
             }
         }
     }
@@ -212,7 +212,7 @@ impl Ledger {
                     let response = (theirs + added).saturating_sub(signature.scheduled_ns(theirs));
                     // The response counts from the schedule, so waiting in the sender is part of
                     // it.
-                    tally.response.record(response);
+                    tally.times.response.record(response);
                     scheduled = Some(Nanos(at.0.saturating_sub(response.saturating_sub(added))));
                     if let Some(bursts) = &mut self.bursts {
                         bursts.note(
@@ -222,7 +222,7 @@ impl Ledger {
                     }
                     // The service counts from the hand-over: lateness of the sender is taken off.
                     let service = response.saturating_sub(signature.lateness_ns);
-                    tally.service.record(service);
+                    tally.times.service.record(service);
                     flow.vary(sequence, service, tally);
                 }
                 if sequence > expected {
@@ -315,8 +315,8 @@ mod tests {
         assert_eq!((counted(Counter::Reordered), counted(Counter::Duplicates)), (1, 1));
         assert_eq!((counted(Counter::Reflected), counted(Counter::Foreign)), (1, 4));
         assert_eq!(counted(Counter::PayloadReceived), 300);
-        assert_eq!(tally.response.distribution().buckets, [(10, 2), (100, 1)]);
-        assert_eq!(tally.service.distribution().buckets, [(10, 2), (70, 1)]);
+        assert_eq!(tally.times.response.distribution().buckets, [(10, 2), (100, 1)]);
+        assert_eq!(tally.times.service.distribution().buckets, [(10, 2), (70, 1)]);
         assert_eq!(ledger.flow(3).map(|flow| (flow.known(), flow.next_sequence())), Some((2, 2)));
     }
 
@@ -329,8 +329,8 @@ mod tests {
         for (sequence, delay) in frames {
             ledger.arrived(&payload(2, 0, sequence, 1_000, 0), 1, Nanos(1_000 + delay), &mut tally);
         }
-        assert_eq!(tally.rises.distribution().buckets, [(0, 1), (4, 1)]);
-        assert_eq!(tally.falls.distribution().buckets, [(3, 1)]);
+        assert_eq!(tally.times.rises.distribution().buckets, [(0, 1), (4, 1)]);
+        assert_eq!(tally.times.falls.distribution().buckets, [(3, 1)]);
     }
 
     #[test]
@@ -346,12 +346,12 @@ mod tests {
         let at = DAY + 1_000_000;
         let scheduled = at + DAY + 251 - 100;
         ledger.arrived(&payload(2, 0, 0, scheduled, 30), 1, Nanos(at), &mut tally);
-        assert_eq!(tally.response.distribution().buckets, [(140, 1)]);
-        assert_eq!(tally.service.distribution().buckets, [(110, 1)]);
+        assert_eq!(tally.times.response.distribution().buckets, [(140, 1)]);
+        assert_eq!(tally.times.service.distribution().buckets, [(110, 1)]);
         // With an error of 90 ns, it arrives before it left: the addition hides only its own
         // amount.
         ledger.arrived(&payload(2, 0, 1, scheduled + 190, 0), 1, Nanos(at), &mut tally);
-        assert_eq!(tally.service.distribution().buckets, [(0, 1), (110, 1)]);
+        assert_eq!(tally.times.service.distribution().buckets, [(0, 1), (110, 1)]);
     }
 
     #[test]

@@ -135,10 +135,10 @@ impl FramesWorker {
         tally.counters.add(&change);
         if taken > 0 {
             if let Some(last) = self.last_departure.replace(now) {
-                tally.gap.record(now.since(last).0);
+                tally.times.gap.record(now.since(last).0);
             }
             // The others of a batch leave right behind the first.
-            tally.gap.record_many(0, u64::from(taken - 1));
+            tally.times.gap.record_many(0, u64::from(taken - 1));
         } else {
             clock::sleep_until((now + REFUSED_PAUSE).min(due.until).0, REFUSED_PAUSE.0);
         }

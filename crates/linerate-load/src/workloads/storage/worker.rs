@@ -363,10 +363,16 @@ impl StorageWorker {
             backlog.wrote(flight.offset, flight.bytes);
         }
         let (count, bytes, times) = match flight.operation {
-            Operation::Read => (Counter::Reads, Some(Counter::BytesRead), &mut tally.service),
-            Operation::Write => (Counter::Writes, Some(Counter::BytesWritten), &mut tally.writes),
-            Operation::Trim => (Counter::Trims, Some(Counter::BytesTrimmed), &mut tally.trims),
-            Operation::Fsync | Operation::Fdatasync => (Counter::Flushes, None, &mut tally.flushes),
+            Operation::Read => (Counter::Reads, Some(Counter::BytesRead), &mut tally.times.service),
+            Operation::Write => {
+                (Counter::Writes, Some(Counter::BytesWritten), &mut tally.times.writes)
+            }
+            Operation::Trim => {
+                (Counter::Trims, Some(Counter::BytesTrimmed), &mut tally.times.trims)
+            }
+            Operation::Fsync | Operation::Fdatasync => {
+                (Counter::Flushes, None, &mut tally.times.flushes)
+            }
         };
         times.record(took);
         for (counter, n) in [Some((count, 1)), bytes.map(|bytes| (bytes, u64::from(flight.bytes)))]
@@ -413,9 +419,9 @@ impl StorageWorker {
             self.free.push(done.slot);
         }
         if self.gap.is_some() {
-            tally.response.record(now.since(flight.intended).0);
+            tally.times.response.record(now.since(flight.intended).0);
         } else if self.has_replies {
-            tally.response.record(now.since(since).0);
+            tally.times.response.record(now.since(since).0);
         }
     }
 

@@ -36,12 +36,12 @@ impl Course {
     /// Records the times of a completed file.
     pub(crate) fn record(&self, tally: &mut Tally) {
         let whole = Nanos(clock::monotonic()).since(self.begun).0;
-        tally.service.record(whole);
+        tally.times.service.record(whole);
         for (stage, histogram) in [
-            (self.connect, &mut tally.connect),
-            (self.first_byte, &mut tally.first_byte),
-            (self.transfer, &mut tally.transfer),
-            (self.close, &mut tally.close),
+            (self.connect, &mut tally.times.connect),
+            (self.first_byte, &mut tally.times.first_byte),
+            (self.transfer, &mut tally.times.transfer),
+            (self.close, &mut tally.times.close),
         ] {
             if let Some(ns) = stage {
                 histogram.record(ns);

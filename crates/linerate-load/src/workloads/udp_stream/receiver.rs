@@ -361,7 +361,7 @@ mod tests {
                 .expect("a short datagram");
         let mut batch = ReceiveBatch::new(1, COALESCED_BYTES);
         loop {
-            send(&mut sender, &mut from);
+            let _departed = send(&mut sender, &mut from);
             std::thread::sleep(Duration::from_millis(1));
             let taken = clock::realtime();
             assert_eq!(batch.receive(&to.socket, Wait::Block).expect("a datagram"), 1);
@@ -409,7 +409,7 @@ mod tests {
                 Sender::new(&alone, std::slice::from_ref(&from), (Wait::Never, &Pools::default()))
                     .expect("a short datagram");
             for _ in 0..3 {
-                send(&mut sender, &mut from);
+                let _departed = send(&mut sender, &mut from);
             }
             let mut tally = Tally::default();
             assert!(Receiver::new(&alone).receive(&mut to, Wait::Block, &mut tally));

@@ -187,7 +187,7 @@ impl Sender {
         tally: &mut Tally,
     ) {
         if let Some(last) = self.last_departure.replace(now) {
-            tally.gap.record(now.since(last).0);
+            tally.times.gap.record(now.since(last).0);
         }
         if let Some(gap) = self.mean_gap {
             change[Counter::LateStarts] = late_starts(now, due.intended, gap, sent as u64);
