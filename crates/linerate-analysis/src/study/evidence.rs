@@ -36,7 +36,7 @@ use super::figures::Figures;
 use super::flow::Flow;
 use super::samples::{Hosts, NANOS, Samples};
 use super::span::{Span, counted};
-use super::traffic::Job;
+use super::traffic::{Job, Run};
 
 /// Bits in a byte.
 const BITS: f64 = 8.0;
@@ -179,15 +179,9 @@ fn receive_buffer(flow: &FlowReport) -> Option<f64> {
     value.at_end.as_ref().or(fixed)?.as_f64()
 }
 
-/// The figures of the hosts of `trial`; `readers` has one host for each kernel.
-pub(super) fn of_hosts(
-    figures: &mut Figures,
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    readers: &[&str],
-    hosts: &Hosts<'_>,
-    span: Span,
-) {
+/// The figures of the hosts of `run`; `readers` has one host for each kernel.
+pub(super) fn of_hosts(figures: &mut Figures, run: Run<'_>, readers: &[&str]) {
+    let Run { trial, jobs, hosts, span } = run;
     let mut busiest: Option<f64> = None;
     let mut idlest: Option<f64> = None;
     let (mut cycles, mut instructions) = (None, None);

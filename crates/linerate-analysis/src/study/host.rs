@@ -39,7 +39,7 @@ use super::figures::Figures;
 use super::own_cost;
 use super::samples::{Hosts, LOOPBACK, NANOS, Samples};
 use super::span::{Span, counted};
-use super::traffic::Job;
+use super::traffic::{Job, Run};
 use Direction::{Rx, Sum, Tx};
 
 /// Series of sampler `cpu` in which a CPU works.
@@ -53,14 +53,9 @@ const BITS: f64 = 8.0;
 /// Bytes in the gigabyte of CPU costs.
 const GIGABYTE: f64 = 1e9;
 
-/// Returns the figures of the hosts of `trial` over `span`. `jobs` are all its jobs, background
-/// included.
-pub(super) fn figures(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    span: Span,
-) -> Figures {
+/// Returns the figures of the hosts of `run`.
+pub(super) fn figures(run: Run<'_>) -> Figures {
+    let Run { trial, jobs, hosts, span } = run;
     let mut figures = Figures::default();
     if let Some((skew, uncertainty)) = trial.skew {
         figures.put(metric::START_SKEW, Sum, (skew + uncertainty) as f64 / NANOS);
@@ -81,11 +76,11 @@ pub(super) fn figures(
         cores(each(&|read| series::any(&[cpu::IRQ, cpu::SOFTIRQ], read))),
     );
     figures.put_some(metric::CPU_STEAL, Sum, cores(named(cpu::STEAL)));
-    figures.put_some(metric::CPU_OF_OTHERS, Sum, share_of_others(trial, jobs, hosts, span, busy));
-    ends(&mut figures, trial, jobs, hosts, span);
+    figures.put_some(metric::CPU_OF_OTHERS, Sum, share_of_others(run, busy));
+    ends(&mut figures, run);
     let flows = || jobs.iter().flat_map(Job::flows);
     let payload: f64 = flows().filter_map(|flow| flow.goodput(span)).map(|bits| bits / BITS).sum();
-    let own = own_cost::own(trial, jobs, hosts, span).and_then(Result::ok);
+    let own = own_cost::own(run).and_then(Result::ok);
     // A cost per byte of nothing is infinite.
     if let Some(own) = own.filter(|_| payload > 0.0) {
         figures.put(metric::CPU_SECONDS_PER_GIGABYTE, Sum, own * GIGABYTE / payload);
@@ -106,7 +101,7 @@ pub(super) fn figures(
     devices(&mut figures, trial, jobs, span);
     controllers(&mut figures, trial, jobs, span);
     let readers: Vec<&str> = kernels.values().copied().collect();
-    super::evidence::of_hosts(&mut figures, trial, jobs, &readers, hosts, span);
+    super::evidence::of_hosts(&mut figures, run, &readers);
     figures
 }
 
@@ -148,12 +143,8 @@ fn controllers(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], spa
 /// CPUs' steal over all their time during `span`, the worst kernel's, less what the reading is
 /// coarse by; `None` if not read. A difference of two readings in ticks is off by up to a tick, on
 /// each CPU.
-pub(super) fn steal_share(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    span: Span,
-) -> Option<f64> {
+pub(super) fn steal_share(run: Run<'_>) -> Option<f64> {
+    let Run { trial, jobs, hosts, span } = run;
     let shares = kernels(jobs, hosts).into_values().filter_map(|host| {
         let samples = Samples::of(trial, host);
         let all = samples.rate(span, |read| read.is_of(cpu::SAMPLER)).filter(|all| *all > 0.0)?;
@@ -169,13 +160,8 @@ pub(super) fn steal_share(
 /// Returns the steal of the CPU that lost most over `span` at the active (0) or passive (1) ends,
 /// less the tick by which a reading is coarse; `None` if not read. A load that
 /// crosses several CPUs one after the other waits for each of them.
-pub(super) fn most_stolen(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    end: usize,
-    span: Span,
-) -> Option<f64> {
+pub(super) fn most_stolen(run: Run<'_>, end: usize) -> Option<f64> {
+    let Run { trial, jobs, hosts, span } = run;
     let is_steal = |read: &SeriesSpec| cpu::STEAL.is(read);
     let ends = jobs.iter().map(|job| [&job.spec.from, &job.spec.to][end]);
     let at_end: BTreeSet<String> = ends.map(|end| hosts.kernel(&end.host)).collect();
@@ -190,33 +176,18 @@ pub(super) fn most_stolen(
 /// Returns the CPU time during `span` of programs other than the workers of `jobs` on the kernel of
 /// `host`, ns, less the resolution of the reading; `None` if not read. Soft interrupts may belong
 /// to the load and are left out.
-pub(super) fn taken_by_others(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    host: &str,
-    span: Span,
-) -> Option<f64> {
+pub(super) fn taken_by_others(run: Run<'_>, host: &str) -> Option<f64> {
     let counters = [Counter::CpuUser, Counter::CpuSystem];
-    used_by_others(
-        trial,
-        jobs,
-        hosts,
-        host,
-        span,
-        (&[cpu::USER, cpu::NICE, cpu::SYSTEM], &counters),
-    )
+    used_by_others(run, host, (&[cpu::USER, cpu::NICE, cpu::SYSTEM], &counters))
 }
 
 /// Returns [`taken_by_others`] for these uses of CPUs and the workers' counters of the same.
 pub(super) fn used_by_others(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
+    run: Run<'_>,
     host: &str,
-    span: Span,
     (uses, counters): (&[Series], &[Counter]),
 ) -> Option<f64> {
+    let Run { trial, jobs, hosts, span } = run;
     let kernel = hosts.kernel(host);
     // Of several hosts on one kernel, one reads for all.
     let reader = *kernels(jobs, hosts).get(&kernel)?;
@@ -234,8 +205,9 @@ pub(super) fn used_by_others(
     Some((used - own - coarse).max(0.0))
 }
 
-/// Returns CPU time of the workers of `jobs` on the kernel of `host` during `span`, ns.
-pub(super) fn used_by_workers(jobs: &[Job<'_>], hosts: &Hosts<'_>, host: &str, span: Span) -> f64 {
+/// Returns CPU time of the workers of `jobs` on the kernel of `host` during the span, ns.
+pub(super) fn used_by_workers(run: Run<'_>, host: &str) -> f64 {
+    let Run { jobs, hosts, span, .. } = run;
     let kernel = hosts.kernel(host);
     let ends = jobs
         .iter()
@@ -251,21 +223,15 @@ pub(super) fn used_by_workers(jobs: &[Job<'_>], hosts: &Hosts<'_>, host: &str, s
 /// user space. Kernel threads have no user time, and their work may belong to the load. `None`
 /// where data goes to or comes from an end without a worker of ours: a foreign server cannot be
 /// distinguished from other programs.
-fn share_of_others(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    span: Span,
-    busy: Option<f64>,
-) -> Option<f64> {
+fn share_of_others(run: Run<'_>, busy: Option<f64>) -> Option<f64> {
+    let Run { jobs, hosts, span, .. } = run;
     // The CPU time of a foreign server belongs to the load, but only its host counts it.
     if has_foreign_end(jobs) {
         return None;
     }
     let in_user_space = (&[cpu::USER, cpu::NICE][..], &[Counter::CpuUser][..]);
     let theirs = kernels(jobs, hosts).into_values();
-    let theirs: Option<f64> =
-        theirs.map(|host| used_by_others(trial, jobs, hosts, host, span, in_user_space)).sum();
+    let theirs: Option<f64> = theirs.map(|host| used_by_others(run, host, in_user_space)).sum();
     Some(theirs? / NANOS / span.seconds() / busy.filter(|busy| *busy > 0.0)?)
 }
 
@@ -290,13 +256,7 @@ pub(super) fn kernels<'a>(jobs: &[Job<'a>], hosts: &Hosts<'_>) -> BTreeMap<Strin
 }
 
 /// CPU of the two ends' hosts, or of the workers where the ends share a kernel.
-fn ends(
-    figures: &mut Figures,
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    span: Span,
-) {
+fn ends(figures: &mut Figures, Run { trial, jobs, hosts, span }: Run<'_>) {
     let of = |end: fn(&Job<'_>) -> String| jobs.iter().map(end).collect::<BTreeSet<String>>();
     let (from, to) = (of(|job| job.spec.from.host.clone()), of(|job| job.spec.to.host.clone()));
     let kernel = |hosts_of_end: &BTreeSet<String>| {

@@ -18,9 +18,9 @@ use linerate_model::{
 use super::loss::LossStudy;
 use super::operations::Operations;
 use super::reason::Reason;
-use super::samples::{Hosts, Samples};
+use super::samples::Samples;
 use super::span::{Span, counted, coverage, total};
-use super::traffic::Job;
+use super::traffic::{Job, Run};
 
 /// The least share of the measurement for which the receiving end must have intervals.
 const LEAST_COVERED: f64 = 0.9;
@@ -87,14 +87,8 @@ pub(super) fn carried_out(trial: &TrialRecord) -> Standing {
 }
 
 /// Lowers `standing` for everything recorded during the measurement.
-pub(super) fn measured(
-    standing: &mut Standing,
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    span: Span,
-    losses: &[Vec<LossStudy>],
-) {
+pub(super) fn measured(standing: &mut Standing, run: Run<'_>, losses: &[Vec<LossStudy>]) {
+    let Run { trial, jobs, span, .. } = run;
     for job in jobs.iter().filter(|job| job.spec.background.is_none()) {
         let flows = job.flows();
         // Loads on disks carry no data between ends, so either end can vouch for the measurement.
@@ -118,9 +112,7 @@ pub(super) fn measured(
         if job.ends().into_iter().all(|end| DONE.iter().all(|counter| total(end, *counter) == 0)) {
             standing.lower(Validity::Invalid, Reason::NothingDone { job: name() });
         }
-        for (host, worker, share) in
-            waited(trial, jobs, job, hosts, span).filter(|(.., share)| *share > MOST_WAITED)
-        {
+        for (host, worker, share) in waited(run, job).filter(|(.., share)| *share > MOST_WAITED) {
             let host = host.to_owned();
             standing.lower(Validity::Suspect, Reason::Waited { job: name(), host, worker, share });
         }
@@ -134,16 +126,14 @@ pub(super) fn measured(
             standing.lower(Validity::Suspect, doubt);
         }
     }
-    for doubt in super::stalls::doubts(&super::stalls::during(trial, jobs, hosts, span)) {
+    for doubt in super::stalls::doubts(&super::stalls::during(run)) {
         standing.lower(Validity::Suspect, doubt);
     }
     for imbalance in losses.iter().flatten().flat_map(|loss| &loss.imbalance) {
         standing
             .lower(Validity::Invalid, Reason::LossesUnbalanced { imbalance: imbalance.clone() });
     }
-    if let Some(share) =
-        super::host::steal_share(trial, jobs, hosts, span).filter(|steal| *steal > MOST_STEAL)
-    {
+    if let Some(share) = super::host::steal_share(run).filter(|steal| *steal > MOST_STEAL) {
         standing.lower(Validity::Suspect, Reason::Stolen { share });
     }
     for doubt in super::unrest::doubts(&trial.samples, span) {
@@ -176,17 +166,11 @@ fn is_burst(trial: &TrialRecord) -> bool {
 /// Returns the fraction of `span` that was lost to others at the active and at the passive ends: to
 /// the hypervisor on the CPU with the most steal, or to other programs at the worker that waited
 /// longest, whichever is more. `None` where neither was read.
-pub(super) fn taken(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    span: Span,
-) -> [Option<f64>; 2] {
+pub(super) fn taken(run: Run<'_>) -> [Option<f64>; 2] {
     [0, 1].map(|end| {
-        let measured = jobs.iter().filter(|job| job.spec.background.is_none());
-        let waits =
-            measured.flat_map(|job| waited_at(trial, jobs, with_hosts(job)[end], hosts, span));
-        let stolen = super::host::most_stolen(trial, jobs, hosts, end, span);
+        let measured = run.jobs.iter().filter(|job| job.spec.background.is_none());
+        let waits = measured.flat_map(|job| waited_at(run, with_hosts(job)[end]));
+        let stolen = super::host::most_stolen(run, end);
         waits.map(|(.., share)| share).chain(stolen).max_by(f64::total_cmp)
     })
 }
@@ -215,27 +199,18 @@ fn with_hosts<'a>(job: &'a Job<'a>) -> [(&'a JobRecord, &'a str); 2] {
 
 /// Returns the workers of `job`, each with its host and the fraction of `span` for which it waited
 /// for a CPU that other programs used.
-fn waited<'a>(
-    trial: &'a TrialRecord,
-    jobs: &'a [Job<'a>],
-    job: &'a Job<'a>,
-    hosts: &'a Hosts<'a>,
-    span: Span,
-) -> impl Iterator<Item = (&'a str, u32, f64)> {
-    with_hosts(job).into_iter().flat_map(move |end| waited_at(trial, jobs, end, hosts, span))
+fn waited<'a>(run: Run<'a>, job: &'a Job<'a>) -> impl Iterator<Item = (&'a str, u32, f64)> {
+    with_hosts(job).into_iter().flat_map(move |end| waited_at(run, end))
 }
 
 /// Returns the same of one end. The fraction is limited to the CPU time of other programs on that
 /// kernel, if known, because no worker waits for them longer than they run. Workers that wait for
 /// each other are part of the plan.
 fn waited_at<'a>(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
+    run: Run<'_>,
     (end, host): (&JobRecord, &'a str),
-    hosts: &Hosts<'_>,
-    span: Span,
 ) -> impl Iterator<Item = (&'a str, u32, f64)> + use<'a> {
-    let others = super::host::taken_by_others(trial, jobs, hosts, host, span);
+    let (others, span) = (super::host::taken_by_others(run, host), run.span);
     super::traffic::waits(end, span).into_iter().map(move |waited| {
         // The rest are waits for workers of the load itself.
         let ns = (waited.ns - SWITCH * waited.switches).min(others.unwrap_or(f64::INFINITY));

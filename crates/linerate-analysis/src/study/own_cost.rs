@@ -18,9 +18,9 @@ use linerate_model::{Series, SeriesSpec, series};
 
 use super::gate::Refusal;
 use super::host::{has_foreign_end, is_busy, kernels, taken_by_others, used_by_workers};
-use super::samples::{Hosts, LOOPBACK, NANOS, Samples};
+use super::samples::{LOOPBACK, NANOS, Samples};
 use super::span::Span;
-use super::traffic::Job;
+use super::traffic::Run;
 use linerate_model::TrialRecord;
 
 /// Largest share of the CPUs' work of other programs at which the cost of a load is reported.
@@ -34,18 +34,14 @@ struct Times {
     busy: f64,
 }
 
-/// Returns the cores that the load of `jobs` itself used during `span`, or why that is unknown;
-/// `None` if the CPUs were not read.
-pub(super) fn own(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    span: Span,
-) -> Option<Result<f64, Refusal>> {
+/// Returns the cores that the load of `run` itself used, or why that is unknown; `None` if the CPUs
+/// were not read.
+pub(super) fn own(run: Run<'_>) -> Option<Result<f64, Refusal>> {
+    let Run { jobs, hosts, span, .. } = run;
     let hosts_read: Vec<&str> = kernels(jobs, hosts).into_values().collect();
     let mut sum = Times::default();
     for host in hosts_read.iter().filter(|_| span.seconds() > 0.0) {
-        let times = times(trial, jobs, hosts, host, span)?;
+        let times = times(run, host)?;
         sum.workers += times.workers;
         sum.interrupts += times.interrupts;
         sum.others += times.others;
@@ -68,35 +64,24 @@ impl Times {
 }
 
 /// Returns the times on the kernel of `host`.
-fn times(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    host: &str,
-    span: Span,
-) -> Option<Times> {
-    let samples = Samples::of(trial, host);
+fn times(run: Run<'_>, host: &str) -> Option<Times> {
+    let (samples, span) = (Samples::of(run.trial, host), run.span);
     let cores =
         |uses: &[Series]| samples.rate(span, |read| series::any(uses, read)).map(|ns| ns / NANOS);
     let programs = cores(&[cpu::USER, cpu::NICE, cpu::SYSTEM])?;
     let interrupts = cores(&[cpu::IRQ, cpu::SOFTIRQ]).unwrap_or(0.0);
     Some(Times {
-        workers: (used_by_workers(jobs, hosts, host, span) / NANOS / span.seconds()).min(programs),
-        interrupts: interrupts * packet_share(trial, jobs, hosts, host, span),
-        others: taken_by_others(trial, jobs, hosts, host, span)? / NANOS / span.seconds(),
+        workers: (used_by_workers(run, host) / NANOS / span.seconds()).min(programs),
+        interrupts: interrupts * packet_share(run, host),
+        others: taken_by_others(run, host)? / NANOS / span.seconds(),
         busy: samples.rate(span, is_busy)? / NANOS,
     })
 }
 
 /// Returns the packets of the devices that `jobs` use over those of all devices on the kernel of
 /// `host`; 1 where that is not known.
-fn packet_share(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    host: &str,
-    span: Span,
-) -> f64 {
+fn packet_share(run: Run<'_>, host: &str) -> f64 {
+    let Run { trial, jobs, hosts, span } = run;
     let kernel = hosts.kernel(host);
     let ends = jobs.iter().flat_map(|job| [&job.spec.from, &job.spec.to]);
     let mut names: Vec<&str> = Vec::new();

@@ -23,7 +23,7 @@ use super::samples::Hosts;
 use super::settling::{self, Classes, Rates, Readings};
 use super::span::Span;
 use super::stalls::{self, Stall};
-use super::traffic::{self, Distributions, Job};
+use super::traffic::{self, Distributions, Job, Run};
 use super::{
     JobStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, drift, evidence, host, looks,
     members, observer_ports, own_cost, received, series, times, transfers, warmup,
@@ -150,6 +150,7 @@ fn several(jobs: &[Job<'_>]) -> bool {
 fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> Judged<'a> {
     let jobs = jobs_of(trial);
     let measured = warmup::measured(trial);
+    let run = Run { trial, jobs: &jobs, hosts, span: measured };
     let mut standing = judge::carried_out(trial);
     let mut judged_figures = vec![Figures::default(); jobs.len()];
     let mut all = Figures::default();
@@ -158,8 +159,8 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     let mut cost_withheld = None;
     if standing.carries_figures() {
         losses = jobs.iter().map(|job| loss::of_job(trial, job, hosts, jobs.len() == 1)).collect();
-        judge::measured(&mut standing, trial, &jobs, hosts, measured, &losses);
-        taken = judge::taken(trial, &jobs, hosts, measured);
+        judge::measured(&mut standing, run, &losses);
+        taken = judge::taken(run);
         occupied = judge::occupied(&jobs, measured);
     }
     let observed = observer_ports::ports(campaign, hosts, trial, &jobs);
@@ -178,8 +179,8 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
             transfers::figures(&mut judged_figures[number], trial, job, span);
             evidence::of_job(&mut judged_figures[number], trial, job, span);
         }
-        cost_withheld = own_cost::own(trial, &jobs, hosts, measured).and_then(Result::err);
-        let mut of_hosts = host::figures(trial, &jobs, hosts, measured);
+        cost_withheld = own_cost::own(run).and_then(Result::err);
+        let mut of_hosts = host::figures(run);
         of_hosts.extend(members::figures(campaign, trial, &jobs, measured));
         if several(&jobs) {
             all = added(&jobs, &judged_figures, &losses);
@@ -190,7 +191,7 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
         }
     }
     let (classes, all_classes) = classes(trial, &jobs, measured, &standing);
-    let stalls = stalls::during(trial, &jobs, hosts, measured);
+    let stalls = stalls::during(run);
     Judged {
         trial,
         jobs,

@@ -22,7 +22,7 @@ use super::reason::Reason;
 use super::samples::{Hosts, Samples};
 use super::search_latency::SearchLatency;
 use super::span::total;
-use super::traffic::Job;
+use super::traffic::{Job, Run};
 use super::{judge, point, recovery, warmup};
 use crate::search::{MOST_REPEATS, Observation};
 
@@ -119,7 +119,8 @@ pub fn searched(campaign: &Campaign, trial: &TrialRecord) -> Option<SearchTrial>
     let mut losses: Vec<Vec<LossStudy>> = vec![Vec::new(); jobs.len()];
     if standing.carries_figures() {
         losses = jobs.iter().map(|job| loss::of_job(trial, job, &hosts, jobs.len() == 1)).collect();
-        judge::measured(&mut standing, trial, &jobs, &hosts, warmup::measured(trial), &losses);
+        let run = Run { trial, jobs: &jobs, hosts: &hosts, span: warmup::measured(trial) };
+        judge::measured(&mut standing, run, &losses);
     }
     let counts = Counts::of(&jobs, &losses);
     if standing.carries_figures() {

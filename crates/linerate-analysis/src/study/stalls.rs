@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use super::host::{TICK, kernels};
 use super::reason::Reason;
-use super::samples::{Hosts, NANOS, Samples};
+use super::samples::{NANOS, Samples};
 use super::span::Span;
-use super::traffic::Job;
+use super::traffic::{Job, Run};
 
 /// The longest time between two steps in which a thread may be idle. It asks for 10 ms at most;
 /// socket timeouts are rounded up by a tick of 10 ms (CONFIG_HZ=100) and the CPU time of a thread
@@ -103,13 +103,8 @@ pub(super) fn disturb(stalls: &[Stall], interval: &Interval) -> bool {
     stalls.iter().any(|stall| stall.disturbs().shared_ns(interval.start, interval.end) > 0.0)
 }
 
-/// Returns the stalls of measured jobs that disturb `span`, each with what stood still.
-pub(super) fn during(
-    trial: &TrialRecord,
-    jobs: &[Job<'_>],
-    hosts: &Hosts<'_>,
-    span: Span,
-) -> Vec<Stall> {
+/// Returns the stalls of measured jobs that disturb the span, each with what stood still.
+pub(super) fn during(Run { trial, jobs, hosts, span }: Run<'_>) -> Vec<Stall> {
     let measured = || jobs.iter().filter(|job| job.spec.background.is_none());
     let mut stalls: Vec<Stall> = measured().flat_map(|job| &job.stalls).cloned().collect();
     stalls.retain(|stall| {

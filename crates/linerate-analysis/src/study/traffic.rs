@@ -56,7 +56,7 @@ use std::collections::BTreeMap;
 
 use linerate_model::{
     Counter, Direction, Distribution, Interval, JobRecord, JobSpec, OperationKind, Source, Stages,
-    Variation, metric,
+    TrialRecord, Variation, metric,
 };
 
 use super::account::{loss_figures, operation_figures};
@@ -66,7 +66,7 @@ use super::flow::{Flow, Path};
 use super::foreign;
 use super::loss::LossStudy;
 use super::operations::{self, Operations};
-use super::samples::NANOS;
+use super::samples::{Hosts, NANOS};
 use super::span::{Span, counted, total};
 use super::stalls::{self, Stall};
 use super::times::{stage_figures, time_figures, variation_figures};
@@ -88,6 +88,17 @@ pub(super) struct Job<'a> {
     pub(super) clocks: [Option<Correction>; 2],
     /// Periods in which its own workers did not run although they had work.
     pub(super) stalls: Vec<Stall>,
+}
+
+/// One trial with what its figures are made of.
+#[derive(Clone, Copy)]
+pub(super) struct Run<'a> {
+    pub(super) trial: &'a TrialRecord,
+    /// All its jobs, background included.
+    pub(super) jobs: &'a [Job<'a>],
+    pub(super) hosts: &'a Hosts<'a>,
+    /// The part that the figures are of.
+    pub(super) span: Span,
 }
 
 /// Distributions of one job during the span.

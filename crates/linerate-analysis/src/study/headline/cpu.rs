@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::figures::Figures;
 use super::super::samples::Hosts;
+use super::super::traffic::Run;
 use super::super::{PointStudy, host, point, warmup};
 use crate::statistics::median;
 
@@ -34,7 +35,10 @@ pub(super) fn of_trials(campaign: &Campaign, trials: &[&TrialRecord]) -> CpuUse 
     let hosts = Hosts::of(campaign);
     let figures: Vec<Figures> = trials
         .iter()
-        .map(|trial| host::figures(trial, &point::jobs_of(trial), &hosts, warmup::measured(trial)))
+        .map(|trial| {
+            let (jobs, span) = (point::jobs_of(trial), warmup::measured(trial));
+            host::figures(Run { trial, jobs: &jobs, hosts: &hosts, span })
+        })
         .collect();
     let read = |metric| median_of(&figures, metric);
     CpuUse {
