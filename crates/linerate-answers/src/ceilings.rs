@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use crate::figures::quantity;
 
 /// Returns the ceilings, below `tree`, the devices they were computed for.
-#[must_use]
 pub fn document(tree: &[String], ceilings: &[Ceiling], json: Value) -> Document {
     let listing = || Block::Listing { caption: "Devices".into(), text: tree.join("\n") };
     // Only some models compute for devices; an empty listing would look like a failure.
@@ -20,7 +19,6 @@ pub fn document(tree: &[String], ceilings: &[Ceiling], json: Value) -> Document 
 }
 
 /// Returns the ceilings below the `tree` of their devices, with derivations as text in the JSON.
-#[must_use]
 pub fn of_devices(tree: &[String], ceilings: &[Ceiling]) -> Document {
     let shown = ceilings.iter().map(|ceiling| {
         let mut data = json!(ceiling);

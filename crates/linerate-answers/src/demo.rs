@@ -30,7 +30,6 @@ pub struct Injected<'a> {
 }
 
 /// Returns the report on `campaign`, and on the `injected` limit if a lab could be built.
-#[must_use]
 pub fn document(campaign: &Campaign, study: &Study, injected: Option<&Injected<'_>>) -> Document {
     let mut report = compose(campaign, study);
     report.sections.retain(|section| SECTIONS.contains(&section.id));

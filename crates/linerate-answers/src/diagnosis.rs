@@ -34,7 +34,6 @@ pub fn agenda(load: &Load, limits: u32, budget: Nanos) -> String {
 }
 
 /// Returns the answer on a recorded campaign.
-#[must_use]
 pub fn recorded(campaign: &Campaign, study: &Study) -> Document {
     let place = CommandPlace::of(campaign);
     let lead = linerate_report::verdict(campaign, study);
@@ -58,7 +57,6 @@ pub fn recorded(campaign: &Campaign, study: &Study) -> Document {
 
 /// Returns the answer on a path of this `kind`: its limits in the order in which they appeared. The
 /// ledgers of the stages are in `folder`; `place` completes the commands.
-#[must_use]
 pub fn ladder(rungs: &[Rung], kind: TestbedKind, folder: &Path, place: &CommandPlace) -> Document {
     let limits: Vec<Value> = rungs.iter().map(|rung| rung_json(rung, place)).collect();
     let json = json!({ "verdict": verdict(rungs), "ladder": limits });

@@ -10,7 +10,6 @@ use linerate_report::document::{Block, Origin, Section, Table};
 use serde_json::json;
 
 /// Returns the disks in a table, then the reasons against writing to each.
-#[must_use]
 pub fn document(disks: &[Inspection]) -> Document {
     let values = json!({ "disks": disks.iter().map(json_of).collect::<Vec<_>>() });
     let heads = ["disk", "size", "kind", "model", "serial number", "state"];

@@ -10,7 +10,6 @@ use linerate_report::{Document, sentences};
 use serde_json::{Value, json};
 
 /// Returns the answer of `flows judge`.
-#[must_use]
 pub fn judged(spread: &Spread) -> Document {
     let table = spreads(&[("as given", Some(spread.clone()))]);
     answer(
@@ -22,7 +21,6 @@ pub fn judged(spread: &Spread) -> Document {
 }
 
 /// Returns the answer of `flows plan`, for flows to `to`.
-#[must_use]
 pub fn planned(plan: &FlowPlan, to: SocketAddr) -> Document {
     let params = params(&plan.ports, to);
     let json = json!({ "ports": plan.ports, "basis": plan.basis, "params": params });
@@ -32,7 +30,6 @@ pub fn planned(plan: &FlowPlan, to: SocketAddr) -> Document {
 }
 
 /// Returns the answer of `flows probe` on `members`, for flows to `to`.
-#[must_use]
 pub fn probed(probed: &Probed, members: &[String], to: SocketAddr) -> Document {
     let params = params(&probed.ports, to);
     let by_order: Vec<Value> = probed

@@ -6,7 +6,6 @@ use linerate_report::document::{Block, Origin, Section, Table};
 use serde_json::json;
 
 /// Returns the checks: those with a remedy first.
-#[must_use]
 pub fn document(checks: &[Check]) -> Document {
     let rows = |good: bool| -> Vec<Vec<String>> {
         checks.iter().filter(|check| check.good == good).map(row).collect()

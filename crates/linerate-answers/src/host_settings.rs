@@ -9,7 +9,6 @@ use linerate_report::{Document, sentences};
 use serde_json::{Value, json};
 
 /// Returns the answer. `kind` is the path that was measured.
-#[must_use]
 pub fn document(findings: &Findings, kind: TestbedKind) -> Document {
     let tried: Vec<Value> = findings.tried.iter().map(tried_json).collect();
     let untried: Vec<Value> = findings.untried.iter().map(untried_json).collect();

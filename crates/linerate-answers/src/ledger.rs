@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 const WITH_DIGESTS: i64 = 3;
 
 /// Returns the state of the ledger at `path`.
-#[must_use]
 pub fn checked(path: &Path, health: &Health) -> Document {
     let mut lines = vec![if health.version < WITH_DIGESTS {
         "records: written by an earlier linerate, without digests; damage may not be found".into()
@@ -72,7 +71,6 @@ fn campaign_json(campaign: &CampaignSummary) -> Value {
 }
 
 /// Returns what was saved into the ledger at `path`.
-#[must_use]
 pub fn salvaged(path: &Path, saved: &Salvaged) -> Document {
     let title = format!(
         "{}: {} campaigns, {} complete trials",

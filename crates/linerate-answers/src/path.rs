@@ -41,7 +41,6 @@ pub enum Offered {
 }
 
 /// Returns the answer: a table of figures, then notes on them.
-#[must_use]
 pub fn document(campaign: &Campaign, study: &Study, asked: &Asked<'_>) -> Document {
     let origin = Origin::Measured(campaign.header.testbed);
     let blocks =

@@ -31,7 +31,6 @@ pub struct Expanded<'a> {
 }
 
 /// Returns the points of each sweep, and the duration of all trials.
-#[must_use]
 pub fn document(expanded: &Expanded<'_>) -> Document {
     let Expanded { plan, first, trials, n_trials, duration, assumed, left_out } = *expanded;
     let seconds = duration.as_secs_f64();

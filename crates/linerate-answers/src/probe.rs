@@ -21,7 +21,6 @@ const AT_HIGHEST_RATE_S: f64 = 0.32;
 const MOSTLY: f64 = 0.5;
 
 /// Returns the answer for the directions in `facts`.
-#[must_use]
 pub fn document(facts: &[PathFacts], testbed: TestbedKind) -> Document {
     let json = json!({ "path": facts });
     Document::answer(

@@ -77,7 +77,6 @@ impl Registry {
 }
 
 /// Returns the entries of `what` with their parameters, as tables and as JSON.
-#[must_use]
 pub fn document(what: Registry) -> Document {
     let entries = entries(what);
     let columns: &[&str] = match what {
@@ -99,7 +98,6 @@ pub fn document(what: Registry) -> Document {
 }
 
 /// Returns the names of all plans and labs by their purposes, and the registries.
-#[must_use]
 pub fn overview() -> Document {
     let (mut blocks, mut study) = (Vec::new(), serde_json::Map::new());
     for what in [Registry::Plans, Registry::Labs] {

@@ -152,7 +152,6 @@ impl FilesOffered {
 
 /// Returns the answer. `duration` is the time to serve, and `complete` whether all of it passed: an
 /// interrupted trial has no figures, though clients were served.
-#[must_use]
 pub fn document(
     campaign: &Campaign,
     study: &Study,

@@ -33,7 +33,6 @@ const CONDITIONS: [(&str, &str); 9] = [
 
 /// Returns the answer: the first screen, then a row for each figure of a single point, else a row
 /// for each point.
-#[must_use]
 pub fn document(campaign: &Campaign, study: &Study, repeats: u32) -> Document {
     // A single run has no interval over runs, so the ranks of its transfers are used.
     let basis = if repeats > 1 { "over runs" } else { "by the ranks of the run's transfers" };

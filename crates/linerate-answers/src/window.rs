@@ -13,7 +13,6 @@ use serde_json::json;
 use crate::figures::{change_word, interval_of_effect, percent, quantity, verdict_word};
 
 /// Returns the answer. Its JSON is `findings` as serialized.
-#[must_use]
 pub fn document(findings: &WindowFindings) -> Document {
     let kind = if findings.emulated { TestbedKind::Lab } else { TestbedKind::Hosts };
     let congestion = findings.congestion.as_deref().unwrap_or("the host's congestion control");

@@ -246,7 +246,6 @@ pub fn placed(place: Place, plan: &Plan) -> Place {
 
 /// Returns the number of trials of `plan` whose first repeats are `first`, and their duration
 /// without preparation, with searches as long as on an idle device.
-#[must_use]
 pub fn extent(plan: &Plan, first: &[TrialSpec]) -> (u64, Nanos) {
     first.iter().fold((0, Nanos(0)), |(n_trials, time), trial| {
         let sweep = plan.sweeps.iter().find(|sweep| sweep.name == trial.sweep);

@@ -129,7 +129,6 @@ impl PathQuestion {
     }
 
     /// Returns the time between two lines of a load that lasts until `loaded`.
-    #[must_use]
     pub fn span(&self, loaded: Nanos) -> Nanos {
         match self.interval {
             // As with iperf3, one line has all of it.

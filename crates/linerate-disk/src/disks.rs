@@ -52,6 +52,7 @@ pub enum Permission<'a> {
 /// Targets of one session. Targets opened for writing stay open until it is dropped, and scratch
 /// files end with it.
 #[derive(Debug, Default)]
+#[must_use]
 pub struct Disks {
     writable: Writable,
     served: Vec<PathBuf>,
@@ -66,7 +67,6 @@ pub struct Disks {
 
 impl Disks {
     /// Returns a session without targets, in which no device may be written to.
-    #[must_use]
     pub const fn none() -> Self {
         Self {
             writable: Writable::Listed(Vec::new()),
@@ -79,25 +79,21 @@ impl Disks {
     }
 
     /// Returns a session without targets, in which loads may write to `writable`.
-    #[must_use]
     pub fn new(writable: Writable) -> Self {
         Self { writable, ..Self::default() }
     }
 
     /// Also lets any client receive the files in these folders.
-    #[must_use]
     pub fn serving(self, folders: Vec<PathBuf>) -> Self {
         Self { served: folders, ..self }
     }
 
     /// Also applies these limits.
-    #[must_use]
     pub fn within(self, limits: Option<FileLimits>) -> Self {
         Self { limits, ..self }
     }
 
     /// Lets `keeper` open all targets; the gate and the limits then decide in its process.
-    #[must_use]
     pub fn kept_by(self, keeper: Option<Arc<dyn Keeper>>) -> Self {
         Self { keeper, ..self }
     }

@@ -54,7 +54,6 @@ impl Capacity {
     }
 
     /// How much `n_flows` flows find room for, at most: one link each, as long as there are links.
-    #[must_use]
     pub fn room(&self, n_flows: usize) -> BitRate {
         // A capacity without members is one link, and so is one that no flow crosses.
         BitRate(self.rate.0 * self.members.len().min(n_flows).max(1) as f64)

@@ -284,6 +284,7 @@ pub enum CeilingKind {
 /// built without both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[must_use]
 pub struct Ceiling {
     /// The part or model that sets it.
     pub subject: CeilingSubject,
@@ -315,7 +316,6 @@ impl Ceiling {
     ///
     /// # Panics
     /// If the derivation or the source is empty: nobody could check the bound.
-    #[must_use]
     pub fn new(
         subject: impl Into<CeilingSubject>,
         metric: &'static Metric,
@@ -345,7 +345,6 @@ impl Ceiling {
     }
 
     /// The same bound of a model, which is of a thing of this class. What parts set keeps theirs.
-    #[must_use]
     pub fn of(mut self, class: BoundClass) -> Self {
         // The parts of a path bring their own class, which a caller must not change.
         if let CeilingSubject::Model { class: known, .. } = &mut self.subject {
@@ -355,21 +354,18 @@ impl Ceiling {
     }
 
     /// The same bound, of this scope.
-    #[must_use]
     pub fn holding_for(mut self, scope: CeilingScope) -> Self {
         self.scope = scope;
         self
     }
 
     /// The same as an expected value, which bounds nothing.
-    #[must_use]
     pub fn expected(mut self) -> Self {
         self.kind = CeilingKind::Expected;
         self
     }
 
     /// The same bound counted at another layer than the metric's usual one.
-    #[must_use]
     pub fn at_layer(mut self, layer: Layer) -> Self {
         self.layer = Some(layer);
         self

@@ -62,6 +62,7 @@ pub struct Figure {
 /// Calculation from figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[must_use]
 pub enum Expression {
     /// A figure.
     Figure(Figure),
@@ -405,7 +406,6 @@ impl Measure {
     }
 
     /// Returns the expression of a count of these.
-    #[must_use]
     pub const fn of(self, value: f64) -> Expression {
         Expression::Figure(self.figure(value))
     }
@@ -413,7 +413,6 @@ impl Measure {
 
 impl Quantity {
     /// Returns the figure with this name.
-    #[must_use]
     pub fn is(self, figure: impl Into<Figure>) -> Expression {
         Expression::Figure(Figure { name: Some(self), ..figure.into() })
     }
@@ -454,25 +453,21 @@ impl From<Figure> for Expression {
 
 impl Expression {
     /// Returns this to the power of `exponent`.
-    #[must_use]
     pub fn power(self, exponent: impl Into<Self>) -> Self {
         self.operation(Operator::Power, exponent)
     }
 
     /// Returns its square root.
-    #[must_use]
     pub fn root(self) -> Self {
         Self::Function(Function::SquareRoot, vec![self])
     }
 
     /// Returns the largest whole number that is not above it.
-    #[must_use]
     pub fn floor(self) -> Self {
         Self::Function(Function::Floor, vec![self])
     }
 
     /// Returns the smaller of both.
-    #[must_use]
     pub fn smaller(self, other: impl Into<Self>) -> Self {
         Self::Function(Function::Minimum, vec![self, other.into()])
     }

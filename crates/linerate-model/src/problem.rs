@@ -6,6 +6,7 @@ use crate::{Lines, printable};
 
 /// One problem in a text a person wrote (a plan, a lab file, a command line value).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct Problem {
     /// Byte range in the text, where known.
     pub span: Option<Range<usize>>,
@@ -19,7 +20,6 @@ pub struct Problem {
 
 impl Problem {
     /// A problem at `span`.
-    #[must_use]
     pub fn new(span: Option<Range<usize>>, message: impl Into<String>) -> Self {
         // It may quote what it is about.
         let message = printable(&message.into(), Lines::One).into_owned();
@@ -28,7 +28,6 @@ impl Problem {
 
     /// Returns a deserializer's message about a value at `span`, in the words of those who write
     /// plans rather than programs.
-    #[must_use]
     pub fn from_serde(span: Option<Range<usize>>, message: &str) -> Self {
         let message = message.trim();
         // The messages of serde have a fixed form. They name types of the language, which mean
@@ -68,14 +67,12 @@ impl Problem {
     }
 
     /// The same, saying what was expected.
-    #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = Some(printable(&expected.into(), Lines::One).into_owned());
         self
     }
 
     /// The same, naming the nearest known name.
-    #[must_use]
     pub fn nearest(mut self, nearest: Option<&str>) -> Self {
         self.nearest = nearest.map(str::to_owned);
         self

@@ -402,13 +402,11 @@ pub struct StepGap {
 
 impl StepGap {
     /// When the second step began.
-    #[must_use]
     pub fn end(self) -> Nanos {
         Nanos(self.start.0.saturating_add(self.length.0))
     }
 
     /// The part in which the worker's thread did not run.
-    #[must_use]
     pub fn stood(self) -> Nanos {
         // CPU time is known to a few milliseconds and may exceed a short step.
         self.length.since(self.ran)

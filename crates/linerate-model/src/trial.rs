@@ -90,7 +90,6 @@ pub struct Phases {
 
 impl Phases {
     /// The span run in front of the measurement.
-    #[must_use]
     pub fn warmup_span(&self) -> Nanos {
         match self.warmup {
             Warmup::Fixed(span) => span,
@@ -100,13 +99,11 @@ impl Phases {
     }
 
     /// From the start barrier to the end of the measurement.
-    #[must_use]
     pub fn loaded(&self) -> Nanos {
         self.warmup_span() + self.measure
     }
 
     /// From the start barrier to the start of the next trial's preparation.
-    #[must_use]
     pub fn total(&self) -> Nanos {
         self.loaded() + self.drain + self.rest
     }

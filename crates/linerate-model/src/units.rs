@@ -28,10 +28,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// assert!("25".parse::<BitRate>().is_err());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+#[must_use]
 pub struct BitRate(pub f64);
 
 /// Packets (frames, datagrams) per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+#[must_use]
 pub struct PacketRate(pub f64);
 
 /// A number of bytes.
@@ -44,10 +46,12 @@ pub struct PacketRate(pub f64);
 /// assert_eq!("64 kB".parse(), Ok(Bytes(64_000)));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[must_use]
 pub struct Bytes(pub u64);
 
 /// A span of time in nanoseconds, or an instant as nanoseconds since the epoch its holder names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[must_use]
 pub struct Nanos(pub u64);
 
 /// A dimensionless ratio; `Ratio(0.5)` prints as `50 %`.
@@ -341,19 +345,16 @@ impl Bytes {
 
 impl Nanos {
     /// `seconds` as nanoseconds, rounded; negative and non-finite values become zero.
-    #[must_use]
     pub fn from_secs_f64(seconds: f64) -> Self {
         Self((seconds * NANOS_PER_SECOND).round() as u64)
     }
 
     /// Whole milliseconds.
-    #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
     /// Whole seconds.
-    #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self(seconds * 1_000_000_000)
     }
@@ -365,7 +366,6 @@ impl Nanos {
     }
 
     /// `self - earlier`, or zero if `earlier` is later.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         // Clocks of two ends may disagree by more than the span.
         Self(self.0.saturating_sub(earlier.0))

@@ -12,7 +12,6 @@ use crate::replay::{Replay, ReplayItem};
 use crate::reproduce::{Evidence, Figure, FigureForm, Reproduction, SHAPES, Shape};
 
 /// Returns the document of `replays`: for each paper, disagreements first.
-#[must_use]
 pub fn of_replays(replays: &[Replay]) -> Document {
     let blocks = replays.iter().enumerate().flat_map(|(index, replay)| {
         let disagree: Vec<&ReplayItem> = replay.disagreements().collect();
@@ -124,7 +123,6 @@ fn figures(id: String, caption: &str, items: &[&ReplayItem], tone: Tone) -> Tabl
 }
 
 /// Returns the document of `reproduction`: its shapes, then its tables beside those of the paper.
-#[must_use]
 pub fn of_reproduction(reproduction: &Reproduction) -> Document {
     let counts = counts(&reproduction.shapes);
     let tables = reproduction.tables.iter().enumerate().map(|(index, table)| {

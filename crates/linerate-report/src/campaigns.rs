@@ -43,7 +43,6 @@ pub struct Named<'a> {
 
 /// Returns the document of `result`: `after` against `before`. `again` is a repeat of `before` that
 /// shows the noise, where it was measured.
-#[must_use]
 pub fn compare_campaigns(
     result: &Campaigns,
     before: Named<'_>,

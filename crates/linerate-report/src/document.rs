@@ -24,6 +24,7 @@ pub(crate) const EMULATED: &str = "emulated";
 
 /// Content of a report.
 #[derive(Clone, Debug, PartialEq)]
+#[must_use]
 pub struct Document {
     /// Name of the campaign.
     pub title: String,
@@ -62,7 +63,6 @@ impl Origin {
 
 impl Document {
     /// Returns the answer of a command without a ledger; `study` is its JSON output.
-    #[must_use]
     pub fn answer(
         title: impl Into<String>,
         subtitle: impl Into<String>,

@@ -87,14 +87,12 @@ pub fn claim(finding: &Finding, place: &CommandPlace) -> document::Claim {
 }
 
 /// Returns the report on `campaign` with its `study`.
-#[must_use]
 pub fn compose(campaign: &Campaign, study: &Study) -> Document {
     compose_for(&Format::ALL, campaign, study)
 }
 
 /// Returns the same for `formats` alone: without the JSON of the study, the largest part of a long
 /// report, if none of them reads it.
-#[must_use]
 pub fn compose_for(formats: &[Format], campaign: &Campaign, study: &Study) -> Document {
     let grids = grid::grids(study);
     let subject = Subject { campaign, study, grids: &grids };

@@ -29,7 +29,6 @@ const LARGEST: Bytes = Bytes(4096);
 
 /// Returns the figures of `link`, and with `ports` those of a card whose ports have that total
 /// rate.
-#[must_use]
 pub fn link_figures(link: &Link, ports: Option<BitRate>, version: &str) -> Document {
     // The packet carries the payload of the axis, so the setting must not cut it.
     let open = Link { max_payload: LARGEST, completion: LARGEST, ..*link };

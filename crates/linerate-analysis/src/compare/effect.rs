@@ -120,6 +120,7 @@ pub enum Doubt {
 
 /// A figure before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[must_use]
 pub struct Effect {
     /// Name of the figure.
     pub figure: String,
@@ -387,7 +388,6 @@ impl Effect {
     /// Returns this effect beside that of a placebo. An effect as large as single runs of the
     /// placebo is within noise: neither better nor worse
     /// (docs/methodology/with-and-without.md#the-placebo).
-    #[must_use]
     pub fn above_noise(self, placebo: &Self) -> Self {
         // A ratio and a difference have no common unit, so the placebo says nothing about this
         // effect.
@@ -399,7 +399,6 @@ impl Effect {
 
     /// Returns this effect beside a noise floor: a ratio above one, or a difference, in the scale
     /// of this effect.
-    #[must_use]
     pub(crate) fn above_floor(self, floor: f64) -> Self {
         let floor = if self.scale == Scale::Ratio { floor.ln() } else { floor };
         if self.size() < floor { self.doubted(Doubt::Noise) } else { self }
@@ -408,7 +407,6 @@ impl Effect {
     /// Returns this effect as one of `n_figures`. An effect whose `p`, adjusted for their number,
     /// is too large is not claimed. Where no result of this few runs could be significant, the
     /// effect states how many runs are enough.
-    #[must_use]
     pub(crate) fn among_many(self, p_adjusted: Option<f64>, n_figures: usize) -> Self {
         if p_adjusted.is_some_and(|p| p <= CHANCE) {
             return self;
@@ -423,7 +421,6 @@ impl Effect {
     }
 
     /// Returns this effect with `doubt`, so that nothing is claimed.
-    #[must_use]
     pub(super) fn doubted(mut self, doubt: Doubt) -> Self {
         // Doubt removes a claim. It never turns an outcome that claims nothing into another.
         if matches!(self.change, Change::Better | Change::Worse) {

@@ -17,6 +17,7 @@ pub type Change = Vec<(String, Value)>;
 
 /// Change that decides whether a claim is true.
 #[derive(Clone, Debug, PartialEq)]
+#[must_use]
 pub struct Experiment {
     /// Name of the changed arm, for people.
     pub name: String,
@@ -42,13 +43,11 @@ pub struct Experiment {
 
 impl Experiment {
     /// Returns a change that removes the limit.
-    #[must_use]
     pub fn lift(name: impl Into<String>, change: Change, ratio: [f64; 2]) -> Self {
         Self::lift_by_one(name, [change], ratio)
     }
 
     /// Returns candidate changes of which one removes the limit; single runs select it.
-    #[must_use]
     pub fn lift_by_one(
         name: impl Into<String>,
         of: impl IntoIterator<Item = Change>,
@@ -68,33 +67,28 @@ impl Experiment {
     }
 
     /// Returns a change that shows the limit without removing it.
-    #[must_use]
     pub fn show(name: impl Into<String>, change: Change, ratio: [f64; 2]) -> Self {
         Self { lifts: false, ..Self::lift(name, change, ratio) }
     }
 
     /// Returns a host setting that lasts as long as the measurement. Diagnosis cannot continue
     /// behind it, because it is restored afterwards.
-    #[must_use]
     pub fn at_host(name: impl Into<String>, setting: HostSetting, ratio: [f64; 2]) -> Self {
         Self { settings: vec![setting], ..Self::show(name, Change::new(), ratio) }
     }
 
     /// Predicts the ratio of `metric` instead of goodput.
-    #[must_use]
     pub fn of(self, metric: &'static Metric) -> Self {
         Self { metric: Some(metric), ..self }
     }
 
     /// Requires that the change also ends `metric`.
-    #[must_use]
     pub fn ending(self, metric: &'static Metric) -> Self {
         Self { ends: Some(metric), ..self }
     }
 
     /// Marks a change that only saves some of a scarce resource: without an effect, the resource
     /// may have gone elsewhere, so the claim is not refuted.
-    #[must_use]
     pub fn refuting_nothing(self) -> Self {
         Self { failing: Failing::SaysNothing, ..self }
     }

@@ -104,7 +104,6 @@ impl Hose {
 
     /// Returns the room that `n` frames occupy at the end of their arrival, back to back into an
     /// empty buffer. A frame releases its room once it has left completely.
-    #[must_use]
     pub(crate) fn occupied_by(&self, n: u32) -> Bytes {
         // The first frame begins to leave only once it has arrived completely (store and forward).
         let left = (f64::from(n.saturating_sub(1)) * self.drain.0 / self.feed.0).floor() as u64;
@@ -123,14 +122,12 @@ impl Hose {
     }
 
     /// Returns the payload the slow link carries: a segment each frame time.
-    #[must_use]
     pub fn full_rate(&self) -> BitRate {
         BitRate(self.drain.0 * self.mss.0 as f64 / (self.frame + WIRE_OVERHEAD).0 as f64)
     }
 
     /// Returns the goodput without loss at a window of `window` in all: a window each round trip,
     /// and never more than the slow link carries.
-    #[must_use]
     pub fn goodput(&self, window: Bytes) -> BitRate {
         BitRate::over(window, self.rtt)
             .map_or(self.full_rate(), |rate| BitRate(rate.0.min(self.full_rate().0)))
@@ -158,7 +155,6 @@ impl Bracket {
 
     /// Returns the range where loss must begin as a single sender's window grows: between the form
     /// that holds at any feed rate and the most generous of the others.
-    #[must_use]
     pub fn onset(&self) -> [Bytes; 2] {
         // At equal rates there is no fluid form.
         let generous = self.fluid.map_or(self.ack_clocked, |fluid| fluid.max(self.ack_clocked));

@@ -48,7 +48,6 @@ const SOURCE: &str = "IEEE 802.3 clauses 3.1 and 4.4.2; RFC 2544 appendix B";
 /// assert_eq!(packet_overhead(0), Bytes(38));
 /// assert_eq!(packet_overhead(1), Bytes(42));
 /// ```
-#[must_use]
 pub fn packet_overhead(vlan_tags: u32) -> Bytes {
     Bytes(FRAME_OVERHEAD.0 + WIRE_OVERHEAD.0 + VLAN_TAG.0 * u64::from(vlan_tags))
 }
@@ -67,7 +66,6 @@ pub fn packet_overhead(vlan_tags: u32) -> Bytes {
 /// // A packet of 29 bytes is padded to a frame of 64 bytes, then 20 follow: 84.
 /// assert_eq!(on_wire(Bytes(29), packet_overhead(0)), Bytes(84));
 /// ```
-#[must_use]
 pub fn on_wire(packet: Bytes, overhead: Bytes) -> Bytes {
     let bytes = packet + overhead;
     // A caller that counts less than a real wire describes a shaper, which knows no padding.
@@ -85,7 +83,6 @@ pub fn on_wire(packet: Bytes, overhead: Bytes) -> Bytes {
 /// // 10^10 / ((64 + 20) * 8): the well-known 14.88 million frames a second (RFC 2544 appendix B).
 /// assert_eq!(packet_rate(BitRate(10e9), Bytes(64)).0.floor(), 14_880_952.0);
 /// ```
-#[must_use]
 pub fn packet_rate(rate: BitRate, frame: Bytes) -> PacketRate {
     PacketRate(rate.0 / (frame + WIRE_OVERHEAD).bits())
 }
@@ -101,7 +98,6 @@ pub fn packet_rate(rate: BitRate, frame: Bytes) -> PacketRate {
 /// // 64 of every 84 bytes on the wire are frame: 76.19 % of 1 Gbit/s.
 /// assert_eq!(throughput_l2(BitRate(1e9), Bytes(64)).0.round(), 761_904_762.0);
 /// ```
-#[must_use]
 pub fn throughput_l2(rate: BitRate, frame: Bytes) -> BitRate {
     BitRate(packet_rate(rate, frame).0 * frame.bits())
 }

@@ -51,14 +51,12 @@ pub static SPEEDS: &[Speed] = &[
 
 impl Speed {
     /// Returns the data bits per second after the line code, each way.
-    #[must_use]
     pub(crate) fn data_rate(&self) -> BitRate {
         // The code is a fraction and not a decimal, so that no rounding enters the derivation.
         BitRate(self.line.0 * f64::from(self.code.0) / f64::from(self.code.1))
     }
 
     /// Returns the payload bits per second in frames of `payload` bytes, each way.
-    #[must_use]
     pub fn bandwidth(&self, payload: Bytes) -> BitRate {
         BitRate(self.data_rate().0 * payload.bits() / (payload + FRAME_OVERHEAD).bits())
     }

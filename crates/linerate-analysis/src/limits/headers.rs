@@ -40,7 +40,6 @@ pub const UDP: Bytes = Bytes(8);
 
 impl IpVersion {
     /// Returns the size of its header.
-    #[must_use]
     pub const fn header(self) -> Bytes {
         match self {
             Self::V4 => IPV4,
@@ -59,7 +58,6 @@ impl IpVersion {
 
     /// Returns the smallest MTU a link may have: RFC 791 3.2 (68 bytes) and RFC 8200 5 (1280
     /// bytes).
-    #[must_use]
     pub(crate) const fn smallest_mtu(self) -> Bytes {
         match self {
             Self::V4 => Bytes(68),
@@ -76,7 +74,6 @@ impl IpVersion {
 
 impl Timestamps {
     /// Returns the size of the option on each segment.
-    #[must_use]
     pub const fn size(self) -> Bytes {
         match self {
             Self::Off => Bytes(0),
@@ -95,13 +92,11 @@ impl Timestamps {
 /// // IPv4 20, TCP 20, timestamps option 12 (RFC 791, RFC 9293, RFC 7323).
 /// assert_eq!(tcp(IpVersion::V4, Timestamps::On), Bytes(52));
 /// ```
-#[must_use]
 pub fn tcp(ip: IpVersion, timestamps: Timestamps) -> Bytes {
     ip.header() + TCP + timestamps.size()
 }
 
 /// IP and UDP headers of a datagram that is not fragmented.
-#[must_use]
 pub fn udp(ip: IpVersion) -> Bytes {
     ip.header() + UDP
 }

@@ -39,7 +39,6 @@ pub enum Clock {
 
 impl Width {
     /// Returns the bytes moved in one data phase.
-    #[must_use]
     pub const fn bytes(self) -> Bytes {
         match self {
             Self::Bits32 => Bytes(4),
@@ -74,14 +73,12 @@ pub(crate) const DUAL_ADDRESS_CLOCKS: u64 = 1;
 /// // 8 bytes at 66.7 MHz: 533 MB/s.
 /// assert!((peak(Width::Bits64, Clock::Mhz66).0 / 8e6 - 533.3).abs() < 0.05);
 /// ```
-#[must_use]
 pub fn peak(width: Width, clock: Clock) -> BitRate {
     BitRate(width.bytes().bits() * clock.hertz())
 }
 
 /// Returns the throughput of the bus in bursts of `burst` bytes, each after `overhead` clocks
 /// without data.
-#[must_use]
 pub fn bandwidth(width: Width, clock: Clock, burst: Bytes, overhead: u64) -> BitRate {
     let phases = data_phases(width, burst);
     // Overhead clocks pass before each burst, so longer bursts share them among more data.

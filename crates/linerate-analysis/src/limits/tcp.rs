@@ -18,7 +18,6 @@ const SOURCE: &str = "RFC 9293 3.1, RFC 7323 3.2, IEEE 802.3 clauses 3.1 and 4.4
 
 /// Returns the payload each full packet carries: the MTU without `headers`; zero if nothing is
 /// left.
-#[must_use]
 pub fn segment_payload(mtu: Bytes, headers: Bytes) -> Bytes {
     // A tiny MTU leaves no payload; the caller reports it.
     Bytes(mtu.0.saturating_sub(headers.0))
@@ -40,7 +39,6 @@ pub fn segment_payload(mtu: Bytes, headers: Bytes) -> Bytes {
 /// // 1448 payload bytes in every 1538 bytes on the wire.
 /// assert!((goodput.0 / 1e6 - 941.48).abs() < 0.005);
 /// ```
-#[must_use]
 pub fn goodput(rate: BitRate, mtu: Bytes, frame_overhead: Bytes, headers: Bytes) -> BitRate {
     let payload = segment_payload(mtu, headers).0 as f64;
     // An MTU of zero without overhead would divide by zero.

@@ -63,7 +63,6 @@ pub fn packets(payload: Bytes, mtu: Bytes, ip: IpVersion) -> Vec<Bytes> {
 
 /// Returns the most datagrams of `payload` bytes a path of `rate` delivers each way;
 /// `frame_overhead` as in [`super::tcp::goodput`].
-#[must_use]
 pub(crate) fn datagram_rate(
     rate: BitRate,
     payload: Bytes,
@@ -91,7 +90,6 @@ pub(crate) fn datagram_rate(
 /// // 1472 payload bytes in every 1538 bytes on the wire.
 /// assert!((goodput.0 / 1e6 - 957.09).abs() < 0.005);
 /// ```
-#[must_use]
 pub fn goodput(
     rate: BitRate,
     payload: Bytes,
@@ -103,7 +101,6 @@ pub fn goodput(
 }
 
 /// Returns the largest payload that is not fragmented on a link of `mtu`.
-#[must_use]
 pub(crate) fn largest_payload(mtu: Bytes, ip: IpVersion) -> Bytes {
     Bytes(mtu.0.saturating_sub(headers::udp(ip).0))
 }

@@ -56,7 +56,6 @@ pub fn window_rate(window: Bytes, rtt: Nanos) -> Option<BitRate> {
 }
 
 /// Returns the bytes that fill a path of `rate` for one `rtt`, rounded to a whole byte.
-#[must_use]
 pub(crate) fn bandwidth_delay_product(rate: BitRate, rtt: Nanos) -> Bytes {
     const BITS_PER_BYTE: f64 = 8.0;
     Bytes((rate.0 * rtt.as_secs_f64() / BITS_PER_BYTE).round() as u64)

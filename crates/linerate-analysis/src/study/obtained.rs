@@ -12,6 +12,7 @@ use super::traffic::Job;
 
 /// Values that the flows of a job obtained under one name, each value once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[must_use]
 pub struct Obtained {
     /// At the first endpoint of the job.
     pub from: Vec<Given>,
@@ -64,19 +65,16 @@ impl Given {
 
 impl Obtained {
     /// One mode, of all flows.
-    #[must_use]
     pub fn mode(word: impl Into<String>) -> Self {
         Self { from: vec![Given::Mode(word.into())], to: Vec::new() }
     }
 
     /// Returns a steadiness, of all flows.
-    #[must_use]
     pub fn steady(steady: Steady) -> Self {
         Self { from: vec![Given::Steady(steady)], to: Vec::new() }
     }
 
     /// Returns an option that all flows were granted.
-    #[must_use]
     pub fn granted(value: impl Into<Value>) -> Self {
         let granted = SocketValue { granted: Some(value.into()), ..SocketValue::default() };
         Self { from: vec![Given::Option(granted)], to: Vec::new() }

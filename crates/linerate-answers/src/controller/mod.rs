@@ -44,7 +44,6 @@ impl Source<'_> {
 }
 
 /// Returns the answers of a channel to commands; the error of one is why the kernel keeps it.
-#[must_use]
 pub fn channel(
     source: Source<'_>,
     address: Address,
@@ -76,7 +75,6 @@ pub fn channel(
 }
 
 /// Returns the channels that were found.
-#[must_use]
 pub fn discovered(source: Source<'_>, found: &[FoundChannel]) -> Document {
     let json = json!({ "channels": found.iter().map(json_of_found).collect::<Vec<_>>() });
     let tables = found.iter().map(channel_table).collect();

@@ -52,7 +52,6 @@ impl Compared {
     }
 
     /// Returns the answer on the meshes with these names.
-    #[must_use]
     pub fn document(&self, [before, after]: [&str; 2]) -> Document {
         let blocks = [Block::Lead(self.lead(before, after))];
         let blocks = blocks.into_iter().chain(self.missing(before, after)).collect();

@@ -70,7 +70,6 @@ pub fn agenda(fleet: &Fleet, load: &MeshLoad, absent: &[Absent], earlier: &Earli
 }
 
 /// Returns the answer; `record` is its JSON.
-#[must_use]
 pub fn document(survey: &Survey, record: &MeshRecord, place: MeshPlace<'_>) -> Document {
     let sections = [
         Section { id: "answer", title: "Result", blocks: answer(survey, place) },

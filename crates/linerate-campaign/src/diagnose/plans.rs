@@ -123,7 +123,6 @@ impl Load {
 
     /// Returns the expected time of a baseline alone, and of the proof of one limit by one
     /// experiment: baseline, a single run, and pairs with their control.
-    #[must_use]
     pub fn expected(&self) -> [Nanos; 2] {
         /// Arms of a comparison: unchanged, changed, control.
         const ARMS: u32 = 3;

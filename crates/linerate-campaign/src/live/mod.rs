@@ -295,7 +295,6 @@ impl Live {
     }
 
     /// Returns the length of all pauses, which no budget of time includes.
-    #[must_use]
     pub fn paused_for(&self) -> Nanos {
         self.paused.lock().map_or(Nanos(0), |paused| {
             let present = paused.0.map_or(0.0, |since| since.elapsed().as_secs_f64());

@@ -73,7 +73,6 @@ impl MeshLoad {
     }
 
     /// Returns the time that `n_rounds` rounds take without a second look.
-    #[must_use]
     pub fn expected(&self, n_rounds: usize) -> Nanos {
         /// Opening of connections, lead of the barrier and comparison of clocks.
         const OVERHEAD: Nanos = Nanos::from_millis(300);

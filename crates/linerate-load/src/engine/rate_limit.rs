@@ -32,7 +32,6 @@ impl RateLimit {
     }
 
     /// Returns the rate.
-    #[must_use]
     pub fn rate(&self) -> BitRate {
         self.rate
     }

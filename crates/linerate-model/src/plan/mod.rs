@@ -213,7 +213,6 @@ pub enum ExpandError {
 impl ExpandError {
     /// The same as a problem of the plan's text: where it stands, what there is, and what was
     /// probably meant.
-    #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
             Self::UnknownEndpoint { endpoint, known, span, .. } => {

@@ -40,7 +40,6 @@ const PAYLOAD: f64 = 1448.0;
 const DASH: &str = "-";
 
 /// Judges the shapes of the HP paper.
-#[must_use]
 pub fn hp_ftp(clients: &Study, server: &Study) -> Reproduction {
     let curve = curve(clients);
     let mut shapes = scaling(&curve);

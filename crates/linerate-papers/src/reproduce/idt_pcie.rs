@@ -36,7 +36,6 @@ pub(super) const EFFICIENCIES: [(u64, f64, f64); 7] = [
 ];
 
 /// Judges the shapes of the Ethernet half of the IDT report.
-#[must_use]
 pub fn idt_pcie(throughput: &Study, latency: &Study) -> Reproduction {
     let found = throughputs(throughput);
     let mut shapes = vec![efficiencies(&EFFICIENCIES)];

@@ -72,7 +72,6 @@ const STORAGE: &str = "storage";
 const READ: &str = "job.0.params.read";
 
 /// Returns `reproduction`, the Ethernet half, with the storage half added.
-#[must_use]
 pub fn with_storage(
     mut reproduction: Reproduction,
     mixed: &Study,

@@ -30,6 +30,7 @@ use linerate_analysis::{JobStudy, PointStudy, Study};
 
 /// A reproduction of one paper.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[must_use]
 pub struct Reproduction {
     /// The paper.
     pub paper: String,

@@ -217,7 +217,6 @@ pub fn frame_bytes(steps: &[Step], link: &Link, frame: Bytes) -> FrameBytes {
 }
 
 /// Returns the frames a second that `link` has room for: the busier direction decides.
-#[must_use]
 pub fn frame_rate(link: &Link, bytes: FrameBytes) -> PacketRate {
     const BITS: f64 = 8.0;
     PacketRate(link.packet_rate().0 / (BITS * bytes.up.max(bytes.down)))

@@ -50,7 +50,6 @@ const SLOT: f64 = 553.5e6;
 const FABRICS: u32 = 2;
 
 /// Judges the shapes of the Cisco paper.
-#[must_use]
 pub fn cisco_vic(studies: &CiscoStudies<'_>) -> Reproduction {
     Reproduction {
         place: TestbedKind::Lab,

@@ -48,7 +48,6 @@ const SIDEBAND: f64 = 1e8;
 const NOISE: f64 = 0.07;
 
 /// Judges the shapes of the Intel paper.
-#[must_use]
 pub fn intel_ncsi(studies: &IntelStudies<'_>) -> Reproduction {
     let mut tables = tables::raw(studies.default, studies.tuned);
     tables.push(tables::before_and_after(studies.default, studies.tuned));

@@ -36,7 +36,6 @@ pub struct SunStudies<'a> {
 }
 
 /// Judges the shapes of the Sun paper.
-#[must_use]
 pub fn sun_netframe(studies: &SunStudies<'_>) -> Reproduction {
     let SunStudies { link, faster, slower, buses, host } = *studies;
     let mut shapes = buffers(link);
