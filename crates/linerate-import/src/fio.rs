@@ -431,17 +431,17 @@ mod tests {
         let imported = alone(SAMPLE).expect("well formed");
         assert!(imported.keys.iter().all(|key| key.class != Refused), "{:#?}", imported.keys);
         assert_eq!(imported.sweeps.len(), 2, "{:?}", imported.sweeps);
-        assert_eq!(
-            (imported.sweeps[0].seconds, imported.sweeps[0].warmup, imported.sweeps[0].jobs.len()),
-            (2.0, 1.0, 2)
-        );
+        let sweep = &imported.sweeps[0];
+        assert_eq!((sweep.seconds, sweep.warmup, sweep.jobs.len()), (2.0, 1.0, 2));
         let first = |name| param(&imported, 0, 0, name);
-        assert_eq!(first("block_size").as_deref(), Some("\"4096 B\""));
-        assert_eq!(first("depth").as_deref(), Some("16"));
-        assert_eq!(
-            (first("engine").as_deref(), first("cache").as_deref()),
-            (Some("\"io_uring\""), Some("\"direct\""))
-        );
+        for (name, value) in [
+            ("block_size", "\"4096 B\""),
+            ("depth", "16"),
+            ("engine", "\"io_uring\""),
+            ("cache", "\"direct\""),
+        ] {
+            assert_eq!(first(name).as_deref(), Some(value), "{name}");
+        }
         assert_eq!(first("pattern"), None, "norandommap");
         let expected = "\"4096 B, weight 60 %, read 70 %, random 100 %; 65536 B, weight 40 %, read \
             70 %, random 100 %\"";
@@ -453,24 +453,21 @@ mod tests {
 
     #[test]
     fn sizes_and_times_are_read_as_fio_reads_them() {
-        for (text, bytes) in [
-            ("4k", 4096),
-            ("4KB", 4096),
-            ("4ki", 4096),
-            ("4kib", 4000),
-            ("4KiB", 4000),
-            ("512", 512),
-            ("1G", 1 << 30),
+        for (texts, bytes) in [
+            (&["4k", "4KB", "4ki"][..], 4096),
+            (&["4kib", "4KiB"], 4000),
+            (&["512"], 512),
+            (&["1G"], 1 << 30),
         ] {
-            assert_eq!(size(text), Some(bytes), "{text}");
+            for text in texts {
+                assert_eq!(size(text), Some(bytes), "{text}");
+            }
         }
         for text in ["", "k", "4q", "4kk", "99999999999999999999", "99999999999p"] {
             assert_eq!(size(text), None, "{text}");
         }
-        assert_eq!(
-            (seconds("30", 1.0), seconds("500ms", 1.0), seconds("2m", 1.0)),
-            (Some(30.0), Some(0.5), Some(120.0))
-        );
+        let times = ["30", "500ms", "2m"].map(|text| seconds(text, 1.0));
+        assert_eq!(times, [30.0, 0.5, 120.0].map(Some));
         assert_eq!(seconds("100", super::text::MICROS), Some(1e-4));
     }
 
@@ -616,12 +613,10 @@ mod tests {
     fn discards_are_not_flushed() {
         let imported =
             alone("[job]\nfilename=/dev/sdx\nsize=1m\nrw=trim\nfsync=8\n").expect("well formed");
-        let flush =
-            imported.keys.iter().find(|key| key.key.starts_with("fsync")).expect("it is classed");
-        assert_eq!(
-            (flush.class, flush.note.as_str()),
-            (Ignored, "nothing is written that could be flushed")
-        );
+        let flush = imported.keys.iter().find(|key| key.key.starts_with("fsync"));
+        let flush = flush.expect("it is classed");
+        assert_eq!(flush.class, Ignored);
+        assert_eq!(flush.note, "nothing is written that could be flushed");
     }
 
     #[test]
@@ -642,17 +637,11 @@ mod tests {
         let imported = read(text, &host.targets(&[])).expect("well formed");
         assert!(imported.keys.iter().all(|key| key.class != Refused), "{:?}", imported.keys);
         assert_eq!(param(&imported, 0, 1, "block_size").as_deref(), Some("\"8192 B\""));
-        assert_eq!(
-            (imported.sweeps.len(), imported.sweeps[0].seconds),
-            (1, UNTIMED_SECONDS + 30.0)
-        );
+        let seconds: Vec<f64> = imported.sweeps.iter().map(|sweep| sweep.seconds).collect();
+        assert_eq!(seconds, [UNTIMED_SECONDS + 30.0]);
         let endless = SimulatedHost::with([("/jobs/common.inc", "include common.inc\n")]);
-        assert!(
-            read(text, &endless.targets(&[]))
-                .expect_err("endless")
-                .what
-                .contains("include each other")
-        );
+        let refused = read(text, &endless.targets(&[])).expect_err("endless");
+        assert!(refused.what.contains("include each other"), "{refused:?}");
     }
 
     #[test]

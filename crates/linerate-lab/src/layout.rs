@@ -526,21 +526,13 @@ mod tests {
             ["link add name b0 netns lr-t-a mtu 1500 type veth peer name a0 netns lr-t-b mtu 1500"]
         );
         let a = &layout.namespaces[0];
-        assert_eq!(
-            a.tc,
-            ["qdisc replace dev b0 root tbf rate 100000000bit burst 12500 limit 65536"]
-        );
-        assert_eq!(a.offloads_off, ["b0"]);
-        assert_eq!(
-            layout.testbed.endpoints[1].address,
-            Some("198.18.0.2".parse().expect("literal"))
-        );
+        let bucket = "qdisc replace dev b0 root tbf rate 100000000bit burst 12500 limit 65536";
+        assert_eq!((&a.tc[..], &a.offloads_off[..]), (&[bucket.into()][..], &["b0".into()][..]));
+        let address = "198.18.0.2".parse().expect("literal");
+        assert_eq!(layout.testbed.endpoints[1].address, Some(address));
         let [out, back] = &layout.capacities[..] else { panic!("one capacity each way") };
-        assert_eq!(
-            (out.rate, &out.pairs[..]),
-            (BitRate(100e6), &[("a".to_owned(), "b".to_owned())][..])
-        );
-        assert_eq!(&back.pairs[..], &[("b".to_owned(), "a".to_owned())][..]);
+        assert_eq!((out.rate, &out.pairs[..]), (BitRate(100e6), &[("a".into(), "b".into())][..]));
+        assert_eq!(back.pairs, [("b".into(), "a".into())]);
     }
 
     #[test]
@@ -548,11 +540,8 @@ mod tests {
         let layout = lay(&format!("{HEAD}[[link]]\nends=['a','b']\nqueues=2\n"));
         let each = |name: &str, host: &str| format!("name {name} netns lr-t-{host} mtu 1500");
         let queues = "numtxqueues 2 numrxqueues 2";
-        let whole = format!(
-            "link add {} {queues} type veth peer {} {queues}",
-            each("b0", "a"),
-            each("a0", "b")
-        );
+        let (this, other) = (each("b0", "a"), each("a0", "b"));
+        let whole = format!("link add {this} {queues} type veth peer {other} {queues}");
         assert_eq!(layout.links, [whole]);
     }
 
@@ -561,12 +550,12 @@ mod tests {
         let layout = lay(&format!(
             "{HEAD}[[router]]\nname='r'\n[[link]]\nends=['a','r']\n[[link]]\nends=['r','b']\n"
         ));
-        assert!(
-            layout.namespaces[0].ip.contains(&"route add 198.18.1.0/24 via 198.18.0.2".to_owned())
-        );
-        assert!(
-            layout.namespaces[1].ip.contains(&"route add 198.18.0.0/24 via 198.18.1.1".to_owned())
-        );
+        for (namespace, route) in [
+            (0, "route add 198.18.1.0/24 via 198.18.0.2"),
+            (1, "route add 198.18.0.0/24 via 198.18.1.1"),
+        ] {
+            assert!(layout.namespaces[namespace].ip.iter().any(|line| line == route), "{route}");
+        }
     }
 
     #[test]
@@ -574,13 +563,9 @@ mod tests {
         let layout = lay(&format!(
             "{HEAD}[[switch]]\nname='s'\n[[link]]\nends=['a','s']\n[[link]]\nends=['s','b']\n"
         ));
-        let addresses: Vec<_> = layout
-            .testbed
-            .endpoints
-            .iter()
-            .map(|e| e.address.expect("placed").to_string())
-            .collect();
-        assert_eq!(addresses, ["198.18.0.1", "198.18.0.2"]);
+        let ends = &layout.testbed.endpoints;
+        let addresses = ends.iter().map(|end| end.address.expect("placed").to_string());
+        assert!(addresses.eq(["198.18.0.1", "198.18.0.2"]));
     }
 
     #[test]
@@ -588,17 +573,14 @@ mod tests {
         let links = "[[link]]\nends=['a','s']\n[[link]]\nends=['s','b']\n";
         assert_eq!(lay(&format!("{HEAD}[[switch]]\nname='s'\n{links}")).observed, []);
         let layout = lay(&format!("{HEAD}[[switch]]\nname='s'\nobserved=true\n{links}"));
+        let switch =
+            layout.namespaces.iter().find(|namespace| namespace.node == "s").expect("it is there");
         let ports: Vec<_> = layout
             .observed
             .iter()
-            .map(|port| (port.device.as_str(), port.faces.as_str()))
+            .map(|port| [&*port.device, &*port.faces, &*port.namespace, &*port.switch])
             .collect();
-        assert_eq!(ports, [("a0", "a"), ("b1", "b")]);
-        let switch =
-            layout.namespaces.iter().find(|namespace| namespace.node == "s").expect("it is there");
-        assert!(
-            layout.observed.iter().all(|port| port.namespace == switch.name && port.switch == "s")
-        );
+        assert_eq!(ports, [["a0", "a", &switch.name, "s"], ["b1", "b", &switch.name, "s"]]);
     }
 
     #[test]
@@ -610,18 +592,11 @@ mod tests {
         ));
         let bus = layout.capacities.iter().find(|c| c.name == "bus, a to b").expect("bus");
         assert_eq!(bus.pairs, [("a1".into(), "b1".into()), ("a2".into(), "b2".into())]);
-        assert!(
-            layout.namespaces[0]
-                .tc
-                .iter()
-                .any(|l| l.contains("match ip src 198.18.0.1/32 flowid 1:b"))
-        );
-        assert!(
-            layout.namespaces[1]
-                .tc
-                .iter()
-                .any(|l| l.contains("match ip src 198.18.0.3/32 flowid 1:b"))
-        );
+        for (namespace, source) in [(0, "198.18.0.1"), (1, "198.18.0.3")] {
+            let filter = format!("match ip src {source}/32 flowid 1:b");
+            let tc = &layout.namespaces[namespace].tc;
+            assert!(tc.iter().any(|line| line.contains(&filter)), "{filter}: {tc:?}");
+        }
         // Two slots of 54 on a bus of 88: each has half of the bus and may borrow up to its own
         // rate.
         let slot = |l: &&String| l.contains("classid 1:b htb rate 44000000bit ceil 54000000bit");
@@ -631,11 +606,8 @@ mod tests {
         for (namespace, device) in [(0, "b0"), (1, "a0")] {
             let tc = &layout.namespaces[namespace].tc;
             assert_eq!(tc[0], format!("qdisc replace dev {device} root handle 1: htb"));
-            assert!(
-                tc[1].ends_with("ceil 88000000bit burst 11000 cburst 11000 quantum 1514"),
-                "{}",
-                tc[1]
-            );
+            let bucket = "ceil 88000000bit burst 11000 cburst 11000 quantum 1514";
+            assert!(tc[1].ends_with(bucket), "{}", tc[1]);
         }
     }
 }

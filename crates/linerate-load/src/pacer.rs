@@ -291,52 +291,30 @@ mod tests {
         let mut pacer =
             Pacer::new(Load::Open { rate: 3e6, arrival: Arrival::Burst(three) }, START, 0);
         let at = |offset_us: u64| START + Nanos(offset_us * 1_000);
-        assert_eq!(
-            pacer.next(Nanos(0), NEVER),
-            Due { operations: 0, intended: START, gap: Nanos(0), until: START }
-        );
-        assert_eq!(
-            pacer.next(at(0), NEVER),
-            Due { operations: 3, intended: START, gap: Nanos(0), until: at(1) }
-        );
+        let due = |operations, intended, until| Due { operations, intended, gap: Nanos(0), until };
+        assert_eq!(pacer.next(Nanos(0), NEVER), due(0, START, START));
+        assert_eq!(pacer.next(at(0), NEVER), due(3, START, at(1)));
         pacer.give_back(1);
-        assert_eq!(
-            pacer.next(at(0), NEVER),
-            Due { operations: 1, intended: START, gap: Nanos(0), until: at(1) }
-        );
+        assert_eq!(pacer.next(at(0), NEVER), due(1, START, at(1)));
         // Two bursts are missed: they follow one at a time, each with its own time and half a gap
         // between them.
         assert_eq!(pacer.account(at(2)), Some((9, 3)));
         let apart = at(2) + Nanos(500);
-        assert_eq!(
-            pacer.next(at(2), NEVER),
-            Due { operations: 3, intended: at(1), gap: Nanos(0), until: apart }
-        );
-        assert_eq!(
-            pacer.next(at(2), NEVER),
-            Due { operations: 0, intended: at(2), gap: Nanos(0), until: apart }
-        );
-        assert_eq!(
-            pacer.next(apart, NEVER),
-            Due { operations: 3, intended: at(2), gap: Nanos(0), until: at(3) }
-        );
+        assert_eq!(pacer.next(at(2), NEVER), due(3, at(1), apart));
+        assert_eq!(pacer.next(at(2), NEVER), due(0, at(2), apart));
+        assert_eq!(pacer.next(apart, NEVER), due(3, at(2), at(3)));
         assert_eq!(pacer.account(apart), Some((9, 9)));
         // A burst that did not begin is due as if it had never been handed out.
         assert_eq!(pacer.next(at(3), NEVER).operations, 3);
         pacer.give_back(3);
-        assert_eq!(
-            pacer.next(at(3), NEVER),
-            Due { operations: 3, intended: at(3), gap: Nanos(0), until: at(4) }
-        );
+        assert_eq!(pacer.next(at(3), NEVER), due(3, at(3), at(4)));
     }
 
     #[test]
     fn a_closed_load_is_always_due_now() {
         let due = Pacer::new(Load::Closed { depth: 1 }, START, 0).next(Nanos(5), Nanos(9));
-        assert_eq!(
-            due,
-            Due { operations: u32::MAX, intended: Nanos(5), gap: Nanos(0), until: Nanos(9) }
-        );
+        let (intended, until) = (Nanos(5), Nanos(9));
+        assert_eq!(due, Due { operations: u32::MAX, intended, gap: Nanos(0), until });
     }
 
     #[test]
@@ -344,15 +322,8 @@ mod tests {
         let mut pacer = constant(1e6);
         assert_eq!(pacer.next(Nanos(999_999), NEVER).operations, 0);
         let late = pacer.next(Nanos(START.0 + 5_500), NEVER);
-        assert_eq!(
-            late,
-            Due {
-                operations: 6,
-                intended: START,
-                gap: Nanos(1_000),
-                until: Nanos(START.0 + 6_000)
-            }
-        );
+        let until = Nanos(START.0 + 6_000);
+        assert_eq!(late, Due { operations: 6, intended: START, gap: Nanos(1_000), until });
         assert_eq!(pacer.next(Nanos(START.0 + 5_900), NEVER).operations, 0);
     }
 

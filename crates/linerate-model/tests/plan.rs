@@ -84,10 +84,8 @@ fn a_plan_is_read_with_its_defaults() {
     assert_eq!(paths, ["params.socket_buffer", "params.message_size", "job.1.params.depth"]);
     let defaults = good(&with_axis(""));
     assert_eq!((defaults.repeats, defaults.seed), (6, 1));
-    assert_eq!(
-        (defaults.sweeps[0].duration, defaults.sweeps[0].warmup),
-        (Nanos::from_secs(5), Warmup::Auto)
-    );
+    let sweep = &defaults.sweeps[0];
+    assert_eq!((sweep.duration, sweep.warmup), (Nanos::from_secs(5), Warmup::Auto));
 }
 
 #[test]
@@ -162,37 +160,24 @@ fn spans_point_at_parameters_and_axes() {
 
 #[test]
 fn ranges_include_their_end_and_keep_their_unit() {
-    assert_eq!(
-        axis_values(r#""params.x" = { from = "4 B", to = "100 B", factor = 4 }"#),
-        ["4 B", "16 B", "64 B", "100 B"]
-    );
     let sizes = axis_values(r#""params.x" = { from = "4 B", to = "1 MiB", factor = 4 }"#);
     assert_eq!((sizes.len(), &sizes[9]), (10, &json!("1 MiB")));
-    assert_eq!(
-        axis_values(r#""params.x" = { from = 1, to = 20, factor = 2 }"#),
-        [1, 2, 4, 8, 16, 20]
-    );
-    assert_eq!(axis_values(r#""params.x" = { from = 1, to = 4, factor = 1.5 }"#), [1, 2, 3, 4]);
-    assert_eq!(axis_values(r#""params.x" = { from = 2, to = 9, step = 3 }"#), [2, 5, 8, 9]);
-    assert_eq!(
-        axis_values(r#""params.x" = { from = 0.5, to = 1, step = 0.25 }"#),
-        [0.5, 0.75, 1.0]
-    );
-    assert_eq!(
-        axis_values(
-            r#""params.x" = { from = "100 Mbit/s", to = "1 Gbit/s", step = "450 Mbit/s" }"#
+    for (range, values) in [
+        (r#"from = "4 B", to = "100 B", factor = 4"#, json!(["4 B", "16 B", "64 B", "100 B"])),
+        ("from = 1, to = 20, factor = 2", json!([1, 2, 4, 8, 16, 20])),
+        ("from = 1, to = 4, factor = 1.5", json!([1, 2, 3, 4])),
+        ("from = 2, to = 9, step = 3", json!([2, 5, 8, 9])),
+        ("from = 0.5, to = 1, step = 0.25", json!([0.5, 0.75, 1.0])),
+        (
+            r#"from = "100 Mbit/s", to = "1 Gbit/s", step = "450 Mbit/s""#,
+            json!(["100 Mbit/s", "550 Mbit/s", "1 Gbit/s"]),
         ),
-        ["100 Mbit/s", "550 Mbit/s", "1 Gbit/s"]
-    );
-    assert_eq!(
-        axis_values(r#""params.x" = { from = "1 ms", to = "4 ms", factor = 2 }"#),
-        ["1 ms", "2 ms", "4 ms"]
-    );
-    assert_eq!(
-        axis_values(r#""params.x" = { from = "10 %", to = "30 %", step = "10 %" }"#),
-        ["10 %", "20 %", "30 %"]
-    );
-    assert_eq!(axis_values(r#""params.x" = { from = "7 B", to = "7 B", factor = 2 }"#), ["7 B"]);
+        (r#"from = "1 ms", to = "4 ms", factor = 2"#, json!(["1 ms", "2 ms", "4 ms"])),
+        (r#"from = "10 %", to = "30 %", step = "10 %""#, json!(["10 %", "20 %", "30 %"])),
+        (r#"from = "7 B", to = "7 B", factor = 2"#, json!(["7 B"])),
+    ] {
+        assert_eq!(json!(axis_values(&format!("params.x = {{ {range} }}"))), values, "{range}");
+    }
 }
 
 #[test]
@@ -309,10 +294,8 @@ fn a_plan_cannot_grow_beyond_its_bounds() {
         let found = problems(&with_axis(axis));
         assert!(found.len() == 1 && found[0].message.contains(part), "{axis}: {found:#?}");
     }
-    assert_eq!(
-        problems(&with_axis("message_size = [1]"))[0].nearest.as_deref(),
-        Some("params.message_size")
-    );
+    let unprefixed = problems(&with_axis("message_size = [1]"));
+    assert_eq!(unprefixed[0].nearest.as_deref(), Some("params.message_size"));
 }
 
 #[test]
@@ -370,12 +353,8 @@ fn a_trial_keeps_its_seed_when_the_rest_of_the_plan_changes() {
 #[test]
 fn sequential_order_keeps_the_repeats_of_a_point_together() {
     let plan = good(&SMALL.replace("seed = 42", "order = 'sequential'"));
-    let ids: Vec<u32> = expand(&plan, &testbed(&[("a", 0), ("b", 0)]))
-        .expect("it fits")
-        .iter()
-        .map(|t| t.id.0)
-        .collect();
-    assert_eq!(ids, (0..24).collect::<Vec<_>>());
+    let trials = expand(&plan, &testbed(&[("a", 0), ("b", 0)])).expect("it fits");
+    assert!(trials.iter().map(|trial| trial.id.0).eq(0..24));
 }
 
 #[test]
@@ -436,21 +415,14 @@ fn settings_from_the_command_line_change_the_plan() {
     assert_eq!(set("duration=7 s").sweeps[0].duration, Nanos::from_secs(7));
     assert_eq!(set("buffers x messages.duration=\"7 s\"").sweeps[0].duration, Nanos::from_secs(7));
     let jobs = set("params.streams=4").sweeps[0].jobs.clone();
-    assert_eq!(
-        (jobs[0].params.get("streams"), jobs[1].params.get("streams")),
-        (Some(&json!(4)), None)
-    );
-    assert_eq!(
-        set("job.1.params.streams=4").sweeps[0].jobs[1].params.get("streams"),
-        Some(&json!(4))
-    );
+    let streams = [0, 1].map(|job: usize| jobs[job].params.get("streams"));
+    assert_eq!(streams, [Some(&json!(4)), None]);
+    let second = &set("job.1.params.streams=4").sweeps[0].jobs[1];
+    assert_eq!(second.params.get("streams"), Some(&json!(4)));
     assert_eq!(set("job.0.to=c").sweeps[0].jobs[0].to, "c");
     assert_eq!(set("axis.params.socket_buffer=['8 KiB']").sweeps[0].axes[0].values, ["8 KiB"]);
-    let axes = &good(
-        &apply_set(&with_axis("params.x = [1]"), "axis.params.x=[2, 3]").expect("it is an axis"),
-    )
-    .sweeps[0]
-        .axes;
+    let axis = apply_set(&with_axis("params.x = [1]"), "axis.params.x=[2, 3]");
+    let axes = &good(&axis.expect("it is an axis")).sweeps[0].axes;
     assert_eq!((axes.len(), axes[0].values.len()), (1, 2));
     let searched = format!(
         "{}[sweep.search]\nmetric='rate'\nmax='9 \
@@ -461,10 +433,8 @@ fn settings_from_the_command_line_change_the_plan() {
         good(&apply_set(&searched, assignment).expect("it is there")).sweeps[0].clone()
     };
     assert_eq!(set_there("compare.pairs=1").compare.map(|compare| compare.pairs), Some(1));
-    assert_eq!(
-        set_there("search.warmup=7 s").search.map(|search| search.warmup),
-        Some(Nanos::from_secs(7))
-    );
+    let warmup = set_there("search.warmup=7 s").search.map(|search| search.warmup);
+    assert_eq!(warmup, Some(Nanos::from_secs(7)));
     assert_eq!(set("repeats=3"), set("seed=42"), "the order of keys and axes is kept");
 }
 
@@ -482,15 +452,16 @@ fn a_plan_without_some_of_its_sweeps_is_otherwise_the_same() {
 #[test]
 fn a_setting_that_names_nothing_is_refused() {
     let refused = |assignment: &str| apply_set(SMALL, assignment).expect_err(assignment);
-    assert_eq!(refused("duratoin=2 s").nearest.as_deref(), Some("duration"));
-    assert_eq!(refused("campaign.sede=2").nearest.as_deref(), Some("seed"));
+    for (assignment, nearest) in [
+        ("duratoin=2 s", "duration"),
+        ("campaign.sede=2", "seed"),
+        ("params.socket_buffer=1", "axis.params.socket_buffer"),
+    ] {
+        assert_eq!(refused(assignment).nearest.as_deref(), Some(nearest), "{assignment}");
+    }
     assert!(refused("repeats").message.contains("there is no `=`"));
     assert!(refused("search.max=1 kpps").message.contains("no sweep has"));
     assert!(refused("job.7.to=b").message.contains("no sweep has a job it fits"));
-    assert_eq!(
-        refused("params.socket_buffer=1").nearest.as_deref(),
-        Some("axis.params.socket_buffer")
-    );
     assert!(apply_set("[", "repeats=1").expect_err("broken").message.contains("not TOML"));
 }
 
@@ -523,15 +494,9 @@ fn planned_span(name: &str) -> Nanos {
 
 #[test]
 fn the_demo_and_the_quick_characterization_keep_their_time() {
-    assert!(planned_span("demo.toml") < Nanos::from_secs(90), "{}", planned_span("demo.toml"));
-    assert!(
-        planned_span("netframe-quick.toml") < Nanos::from_secs(300),
-        "{}",
-        planned_span("netframe-quick.toml")
-    );
-    assert!(
-        planned_span("netframe.toml") < Nanos::from_secs(45 * 60),
-        "{}",
-        planned_span("netframe.toml")
-    );
+    let most = [("demo.toml", 90), ("netframe-quick.toml", 300), ("netframe.toml", 45 * 60)];
+    for (name, seconds) in most {
+        let span = planned_span(name);
+        assert!(span < Nanos::from_secs(seconds), "{name}: {span}");
+    }
 }

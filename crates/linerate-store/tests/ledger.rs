@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use linerate_model::{
-    Counter, Event, Interval, Nanos, Recorder, Side, TestbedKind, TrialId, TrialOutcome,
+    Campaign, Counter, Event, Interval, Nanos, Recorder, Side, TestbedKind, TrialId, TrialOutcome,
 };
 use linerate_store::{CampaignSummary, Ledger, StoreError, Which, examine};
 use proptest::prelude::*;
@@ -50,6 +50,12 @@ fn example(name: &str) -> PathBuf {
 pub(crate) fn damage(path: &Path, sql: &str) {
     let connection = rusqlite::Connection::open(path).expect("it is a database");
     assert_eq!(connection.execute(sql, []).expect("it is valid SQL"), 1);
+}
+
+/// Returns the latest campaign of the ledger at `path`, which must be whole.
+fn latest(path: &Path) -> Campaign {
+    let ledger = Ledger::open_read_only(path).expect("it is a ledger");
+    ledger.load(Which::Latest).expect("it is whole")
 }
 
 /// Returns the trials of campaign `id` that a resumed campaign would not run again.
@@ -104,8 +110,7 @@ fn a_long_campaign_is_loaded_as_it_was_recorded() {
     let directory = directory();
     let path = directory.path().join("long.ledger");
     record(&mut Ledger::create(&path).expect("it is new"), &events);
-    let ledger = Ledger::open_read_only(&path).expect("it is sound");
-    assert!(ledger.load(Which::Latest).expect("it is whole") == fold(&events));
+    assert!(latest(&path) == fold(&events));
 }
 
 #[test]
@@ -119,10 +124,8 @@ fn several_campaigns_live_in_one_file() {
     record(&mut Ledger::open(&path).expect("it is a ledger"), &events);
     let ledger = Ledger::open_read_only(&path).expect("it is a ledger");
     assert_eq!(ledger.load(Which::Latest).expect("it is whole"), fold(&events));
-    assert_eq!(
-        ledger.load(Which::Id("20261121T000500Z-7f3a")).expect("it is whole"),
-        fold(&golden_events())
-    );
+    let first = ledger.load(Which::Id("20261121T000500Z-7f3a")).expect("it is whole");
+    assert_eq!(first, fold(&golden_events()));
     let error = ledger.load(Which::Id("lator")).expect_err("there is no such campaign").to_string();
     assert!(error.contains("no such campaign (it has 20261121T000500Z-7f3a, later)"), "{error}");
 }
@@ -136,19 +139,16 @@ fn a_resumed_campaign_keeps_completed_trials_and_replaces_the_broken_one() {
         [&events[..3], &[Event::TrialStarted { trial: TrialId(0), at: Nanos(7) }]].concat();
     record(&mut Ledger::open(&path).expect("it is a ledger"), &again);
     let broken: Vec<Event> = [&events[..], &again].concat();
-    let campaign =
-        Ledger::open(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
+    let campaign = latest(&path);
     assert_eq!(campaign, fold(&broken));
     assert_eq!((campaign.ended, campaign.trials[0].jobs[0].1.intervals.len()), (None, 1));
     assert_eq!((campaign.trials[1].started, campaign.trials[1].outcome), (Some(Nanos(7)), None));
     let rerun = [&again[..], &[Event::TrialStarted { trial: TrialId(1), at: Nanos(8) }]].concat();
     record(&mut Ledger::open(&path).expect("it is a ledger"), &rerun);
-    let campaign =
-        Ledger::open(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
+    let campaign = latest(&path);
     assert_eq!(campaign, fold(&[&broken[..], &rerun].concat()));
-    assert!(
-        campaign.trials[0].jobs[0].1.intervals.is_empty() && campaign.trials[0].samples.is_empty()
-    );
+    let trial = &campaign.trials[0];
+    assert!(trial.jobs[0].1.intervals.is_empty() && trial.samples.is_empty());
 }
 
 #[test]
@@ -161,10 +161,9 @@ fn events_that_belong_nowhere_are_refused_by_name() {
     assert!(error.contains("new.ledger") && error.contains("no campaign was started"), "{error}");
     record(&mut ledger, &golden_events()[..3]);
     let error = ledger.record(&started).expect_err("no such trial").to_string();
-    assert!(
-        error.contains("an event of trial 5") && error.contains("no such trial was planned"),
-        "{error}"
-    );
+    for part in ["an event of trial 5", "no such trial was planned"] {
+        assert!(error.contains(part), "{error}");
+    }
 }
 
 #[test]
@@ -177,31 +176,19 @@ fn a_process_killed_at_any_moment_leaves_everything_it_flushed() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the example can be run");
-        let output = BufReader::new(child.stdout.take().expect("it is piped"));
-        let said = output
-            .lines()
-            .nth(n_flushed - 1)
-            .expect("it goes on for ever")
-            .expect("it speaks UTF-8");
-        assert_eq!(said, n_flushed.to_string());
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let said = output.nth(n_flushed - 1).expect("it goes on for ever");
+        assert_eq!(said.expect("it speaks UTF-8"), n_flushed.to_string());
         child.kill().expect("it runs");
         child.wait().expect("it was started here");
-        let read = Ledger::open_read_only(&path)
-            .and_then(|ledger| ledger.load(Which::Latest))
-            .expect("it can be read");
-        assert!(read.trials[0].jobs[0].0.intervals.len() >= n_flushed);
+        assert!(latest(&path).trials[0].jobs[0].0.intervals.len() >= n_flushed);
         assert!(!path.with_extension("ledger-wal").exists(), "and then it is one file");
         let ledger = Ledger::open(&path).expect("a killed writer leaves a ledger");
         let campaign = ledger.load(Which::Latest).expect("it is whole");
         let intervals = &campaign.trials[0].jobs[0].0.intervals;
         assert!(intervals.len() >= n_flushed, "{} of {n_flushed}", intervals.len());
-        let steps: Vec<u64> =
-            intervals.iter().map(|interval| interval.counters[Counter::Steps]).collect();
-        assert_eq!(
-            steps,
-            (0..intervals.len() as u64).collect::<Vec<_>>(),
-            "no gap and no half record"
-        );
+        let steps = intervals.iter().map(|interval| interval.counters[Counter::Steps]);
+        assert!(steps.eq(0..intervals.len() as u64), "a gap or half a record: {intervals:?}");
         assert_eq!((campaign.trials[0].outcome, campaign.ended), (None, None));
     }
 }
@@ -236,12 +223,7 @@ fn a_ledger_at_rest_is_one_file_and_stays_so_when_it_is_read() {
     let path = recorded(&directory);
     assert_eq!(files_in(&directory), ["golden.ledger"]);
     let before = std::fs::read(&path).expect("it is a file");
-    let read = || {
-        Ledger::open_read_only(&path)
-            .and_then(|ledger| ledger.load(Which::Latest))
-            .expect("it is whole")
-    };
-    assert_eq!(read(), fold(&golden_events()));
+    assert_eq!(latest(&path), fold(&golden_events()));
     assert_eq!(files_in(&directory), ["golden.ledger"]);
     assert!(before == std::fs::read(&path).expect("it is a file"), "reading changes nothing");
     record(&mut Ledger::open(&path).expect("it is a ledger"), &golden_events()[..3]);
@@ -299,14 +281,11 @@ fn a_ledger_is_made_with_its_campaign_in_it() {
     let path = directory.path().join("made.ledger");
     let events = &golden_events()[..3];
     let mut ledger = Ledger::create_with(&path, events).expect("it is new");
-    let read = |expected: &[Event]| {
-        let ledger = Ledger::open_read_only(&path).expect("it is whole from the beginning");
-        assert_eq!(ledger.load(Which::Latest).expect("it is whole"), fold(expected));
-    };
-    read(events);
+    // It is whole from the beginning.
+    assert_eq!(latest(&path), fold(events));
     record(&mut ledger, &golden_events());
     drop(ledger);
-    read(&[events, &golden_events()].concat());
+    assert_eq!(latest(&path), fold(&[events, &golden_events()].concat()));
     assert_eq!(files_in(&directory), ["made.ledger"]);
 }
 
@@ -353,10 +332,7 @@ fn passwords_of_addresses_are_not_recorded() {
     let events =
         [Event::CampaignStarted(Box::new(with_password)), Event::Planned { trials: vec![trial] }];
     record(&mut Ledger::create(&path).expect("it is new"), &events);
-    let campaign = Ledger::open_read_only(&path)
-        .and_then(|ledger| ledger.load(Which::Latest))
-        .expect("it is whole");
-    let text = serde_json::to_string(&campaign).expect("a tree");
+    let text = serde_json::to_string(&latest(&path)).expect("a tree");
     assert!(!text.contains("s3cret") && text.matches("ftp://me:***@host").count() == 3, "{text}");
 }
 
@@ -368,31 +344,23 @@ fn what_is_no_ledger_is_refused_with_its_cause() {
         for error in
             [Ledger::open(&path).expect_err(name), Ledger::open_read_only(&path).expect_err(name)]
         {
-            assert!(
-                error.to_string().contains(part) && error.to_string().contains(name),
-                "{name}: {error}"
-            );
+            let error = error.to_string();
+            assert!(error.contains(part) && error.contains(name), "{name}: {error}");
         }
     };
     refuse("missing.ledger", "No such file or directory");
-    std::fs::write(
-        directory.path().join("text.ledger"),
-        "hello, this is not a database, ".repeat(40),
-    )
-    .expect("room");
+    let at = |name: &str| directory.path().join(name);
+    let text = "hello, this is not a database, ".repeat(40);
+    std::fs::write(at("text.ledger"), text).expect("room");
     refuse("text.ledger", "it is not an SQLite database");
-    std::fs::write(directory.path().join("empty.ledger"), "").expect("room");
+    std::fs::write(at("empty.ledger"), "").expect("room");
     refuse("empty.ledger", "it is empty: linerate or the disk stopped");
-    std::fs::create_dir(directory.path().join("folder.ledger")).expect("room");
+    std::fs::create_dir(at("folder.ledger")).expect("room");
     refuse("folder.ledger", "not a regular file");
-    let pipe = Command::new("mkfifo")
-        .arg(directory.path().join("pipe.ledger"))
-        .status()
-        .expect("mkfifo runs");
+    let pipe = Command::new("mkfifo").arg(at("pipe.ledger")).status().expect("mkfifo runs");
     assert!(pipe.success());
     refuse("pipe.ledger", "not a regular file");
-    let foreign =
-        rusqlite::Connection::open(directory.path().join("foreign.ledger")).expect("it is new");
+    let foreign = rusqlite::Connection::open(at("foreign.ledger")).expect("it is new");
     foreign.execute_batch("CREATE TABLE t (x)").expect("it is valid SQL");
     refuse("foreign.ledger", "another application");
     let path = recorded(&directory);
@@ -401,8 +369,7 @@ fn what_is_no_ledger_is_refused_with_its_cause() {
         .expect("it is a database");
     refuse("golden.ledger", "its schema is version 99, this linerate knows up to 3");
     assert!(matches!(Ledger::create(&path), Err(StoreError::Exists { .. })));
-    let error = Ledger::create(&directory.path().join("no/such/directory"))
-        .expect_err("it has no directory");
+    let error = Ledger::create(&at("no/such/directory")).expect_err("it has no directory");
     assert!(error.to_string().contains("create ledger"), "{error}");
 }
 
@@ -462,26 +429,19 @@ fn a_ledger_of_each_schema_opens_for_ever() {
     for version in [1, 3] {
         let ledger = Ledger::open_read_only(&fixture(version)).expect("old ledgers open for ever");
         let loaded = ledger.load_with_damage(Which::Latest).expect("it is whole");
-        assert_eq!(
-            (loaded.campaign, loaded.damage.len()),
-            (expected.clone(), 0),
-            "version {version}"
-        );
+        assert_eq!(loaded.campaign, expected, "version {version}");
+        assert_eq!(loaded.damage.len(), 0, "version {version}");
         assert_eq!(ledger.campaigns().expect("it is whole").len(), 1);
         let directory = directory();
         let path = directory.path().join("old.ledger");
         std::fs::copy(fixture(version), &path).expect("room");
         drop(Ledger::open(&path).expect("old ledgers can be written to"));
-        let ledger = Ledger::open_read_only(&path).expect("it was brought up to date");
-        assert_eq!(ledger.load(Which::Latest).expect("it is whole"), expected, "version {version}");
-        drop(ledger);
+        assert_eq!(latest(&path), expected, "version {version}");
         record(&mut Ledger::open(&path).expect("it is a ledger"), &golden_events()[..3]);
         let ledger = Ledger::open_read_only(&path).expect("it is a ledger");
         assert_eq!(completed(&ledger, &golden_id()), [TrialId(1)]);
-        assert_eq!(
-            examine(&path).map(|health| (health.version, health.sealed)).expect("a ledger"),
-            (3, Some(true))
-        );
+        let health = examine(&path).expect("a ledger");
+        assert_eq!((health.version, health.sealed), (3, Some(true)));
     }
 }
 
@@ -539,7 +499,6 @@ proptest! {
             }
         }
         drop(ledger);
-        let ledger = Ledger::open_read_only(&path).expect("it is a ledger");
-        prop_assert_eq!(ledger.load(Which::Latest).expect("it is whole"), expected);
+        prop_assert_eq!(latest(&path), expected);
     }
 }

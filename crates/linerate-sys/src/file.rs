@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use rustix::fs::Advice;
-use rustix::pipe::SpliceFlags;
+use rustix::pipe::{SpliceFlags, splice};
 
 use crate::pipe::{PIPE_BYTES, Pipe};
 use crate::{Result, SysError};
@@ -114,27 +114,15 @@ impl Splice {
         bytes: usize,
     ) -> io::Result<usize> {
         if self.held == 0 {
-            let mut at = offset;
-            self.held = rustix::pipe::splice(
-                file,
-                Some(&mut at),
-                &self.pipe.writer,
-                None,
-                bytes.min(PIPE_BYTES),
-                SpliceFlags::MOVE,
-            )?;
+            let (wanted, mut at) = (bytes.min(PIPE_BYTES), offset);
+            self.held =
+                splice(file, Some(&mut at), &self.pipe.writer, None, wanted, SpliceFlags::MOVE)?;
             if self.held == 0 {
                 return Ok(0);
             }
         }
-        let moved = rustix::pipe::splice(
-            &self.pipe.reader,
-            None,
-            socket,
-            None,
-            self.held,
-            SpliceFlags::NONBLOCK,
-        )?;
+        let moved =
+            splice(&self.pipe.reader, None, socket, None, self.held, SpliceFlags::NONBLOCK)?;
         self.held -= moved;
         Ok(moved)
     }
@@ -152,24 +140,11 @@ impl Splice {
         bytes: usize,
     ) -> io::Result<usize> {
         let wanted = bytes.min(PIPE_BYTES);
-        self.held = rustix::pipe::splice(
-            socket,
-            None,
-            &self.pipe.writer,
-            None,
-            wanted,
-            SpliceFlags::NONBLOCK,
-        )?;
+        self.held = splice(socket, None, &self.pipe.writer, None, wanted, SpliceFlags::NONBLOCK)?;
         let (came, mut at) = (self.held, offset);
         while self.held > 0 {
-            let moved = rustix::pipe::splice(
-                &self.pipe.reader,
-                None,
-                file,
-                Some(&mut at),
-                self.held,
-                SpliceFlags::MOVE,
-            )?;
+            let moved =
+                splice(&self.pipe.reader, None, file, Some(&mut at), self.held, SpliceFlags::MOVE)?;
             if moved == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }

@@ -593,24 +593,17 @@ mod tests {
         assert_eq!(worse.main, verdict);
         assert_eq!(said(Changed::Rate, &json!({"comparison": {"points": []}})), None);
         let delayed = said(Changed::Delay(1000), &told("unclear")).expect("a median time");
-        assert_eq!(
-            (delayed.main.reason(), delayed.main.change.as_str()),
-            (Some("interval"), "unclear")
-        );
+        let main = &delayed.main;
+        assert_eq!((main.reason(), main.change.as_str()), (Some("interval"), "unclear"));
     }
 
     #[test]
     fn what_is_added_to_a_round_trip_is_known_and_not_what_it_is_added_to() {
         assert_eq!(Changed::Rate.links()[1], "rate = \"95 Mbit/s\"\nbuffer = \"64 KiB\"\n");
-        assert_eq!(
-            Changed::Delay(1000).links(),
-            ["delay = \"500000 ns\"\n", "delay = \"550000 ns\"\n"]
-        );
-        assert!((Changed::Delay(1000).truth(1.25e-3) - 1.08).abs() < 1e-9);
-        assert_eq!(
-            (Changed::Delay(1000).trial_ms(), Changed::Delay(10_000).trial_ms()),
-            (200, 600)
-        );
+        let short = Changed::Delay(1000);
+        assert_eq!(short.links(), ["delay = \"500000 ns\"\n", "delay = \"550000 ns\"\n"]);
+        assert!((short.truth(1.25e-3) - 1.08).abs() < 1e-9);
+        assert_eq!((short.trial_ms(), Changed::Delay(10_000).trial_ms()), (200, 600));
     }
 
     #[test]
@@ -624,43 +617,38 @@ mod tests {
             same: vec![of(same)],
             changed: vec![of(changed)],
         };
-        assert!(held(&outcomes("none", "worse"), false));
-        assert!(
-            !held(&outcomes("worse", "worse"), false)
-                && !held(&outcomes("unclear", "unclear"), false)
-        );
-        assert!(
-            held(&outcomes("unclear", "unclear"), true)
-                && !held(&outcomes("unclear", "none"), true)
-        );
-        let text = document(Changed::Rate, &outcomes("none", "worse"));
-        assert!(text.contains("| 100 and 100 Mbit/s | 1 | 0 | 0 | 1 | 0 |"), "{text}");
-        assert!(
-            text.contains("| 0.9500 to 0.9500 | 1 | 1 | 0 | 0 | 0 | 1 | 6 | 0.40 to 0.50 |"),
-            "{text}"
-        );
-        assert!(
-            text.contains("in 1 of 1 comparisons (at least 1 asked for); claimed: nothing."),
-            "{text}"
-        );
-        let text = document(Changed::Rate, &outcomes("worse", "unclear"));
-        assert!(
-            text.contains(
-                "in 0 of 1 comparisons (at least 1 asked for); claimed: stream goodput tx 1 times."
-            ),
-            "{text}"
-        );
-        assert!(text.contains("goodput found in 0 of 1, withheld for: interval 1 times"), "{text}");
+        for (same, changed, is_beside, expected) in [
+            ("none", "worse", false, true),
+            ("worse", "worse", false, false),
+            ("unclear", "unclear", false, false),
+            ("unclear", "unclear", true, true),
+            ("unclear", "none", true, false),
+        ] {
+            let told = held(&outcomes(same, changed), is_beside);
+            assert_eq!(told, expected, "{same}, {changed}, {is_beside}");
+        }
+        let found = [
+            "| 100 and 100 Mbit/s | 1 | 0 | 0 | 1 | 0 |",
+            "| 0.9500 to 0.9500 | 1 | 1 | 0 | 0 | 0 | 1 | 6 | 0.40 to 0.50 |",
+            "in 1 of 1 comparisons (at least 1 asked for); claimed: nothing.",
+        ];
+        let missed = [
+            "in 0 of 1 comparisons (at least 1 asked for); claimed: stream goodput tx 1 times.",
+            "goodput found in 0 of 1, withheld for: interval 1 times",
+        ];
+        for (same, changed, parts) in [("none", "worse", &found[..]), ("worse", "unclear", &missed)]
+        {
+            let text = document(Changed::Rate, &outcomes(same, changed));
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        }
     }
 
     #[test]
     fn options_are_read_or_refused() {
         let read = words::<Options>;
         assert_eq!(read("--rounds 3").expect("known").rounds, 3);
-        assert_eq!(
-            read("--again 4 --beside 45").map(|o| (o.again, o.beside)).expect("known"),
-            (4, Some(45))
-        );
+        let again = read("--again 4 --beside 45").expect("known");
+        assert_eq!((again.again, again.beside), (4, Some(45)));
         assert_eq!(read("--delay 1000").expect("known").changed(), Changed::Delay(1000));
         assert!(read("--again 0").is_err() && read("--delay 0").is_err());
         assert!(read("--rounds").is_err() && read("--loud yes").is_err());

@@ -446,17 +446,13 @@ mod tests {
                 .expect("tested")
                 .verdict
         };
-        assert_eq!(
-            with([0.6, 2.4, 1.1, 1.8, 0.7, 2.2]),
-            Verdict::Suspected,
-            "anything may have happened"
-        );
-        assert_eq!(
-            with([0.95, 1.06, 1.1, 0.92, 1.08, 0.94]),
-            Verdict::Inconclusive,
-            "1.5 times as much did not"
-        );
-        assert_eq!(with([3.0, 7.7, 4.5, 3.1, 6.0, 4.9]), Verdict::Suspected, "it helps even more");
+        for (factors, verdict, why) in [
+            ([0.6, 2.4, 1.1, 1.8, 0.7, 2.2], Verdict::Suspected, "anything may have happened"),
+            ([0.95, 1.06, 1.1, 0.92, 1.08, 0.94], Verdict::Inconclusive, "1.5 times did not"),
+            ([3.0, 7.7, 4.5, 3.1, 6.0, 4.9], Verdict::Suspected, "it helps even more"),
+        ] {
+            assert_eq!(with(factors), verdict, "{why}");
+        }
     }
 
     #[test]
@@ -483,26 +479,14 @@ mod tests {
             test.figures[0].effect.shift = factor;
             times(test).expect("open")
         };
-        assert!(
-            (5.6..5.7).contains(&seen(3.0)),
-            "(ln 1.8 / (2.6 ln 1.1))^2, or the placebo seems to work: {}",
-            seen(3.0)
-        );
-        assert_eq!(
-            times(test_of_pairs([0.6, 2.4, 1.1, 1.8, 0.7, 2.2], 1.0)),
-            Some(4.0),
-            "wide, beside a quiet placebo"
-        );
-        assert_eq!(
-            times(scattered(2.0)),
-            None,
-            "(3 ln 2 / ln 1.95)^2 is 9.7: eight times as long would not decide"
-        );
-        assert_eq!(
-            times(test(1.25, 1.0)),
-            None,
-            "it moved, and not as predicted: noise hides nothing"
-        );
+        // (ln 1.8 / (2.6 ln 1.1))^2, or the placebo seems to work.
+        assert!((5.6..5.7).contains(&seen(3.0)), "{}", seen(3.0));
+        let wide = test_of_pairs([0.6, 2.4, 1.1, 1.8, 0.7, 2.2], 1.0);
+        assert_eq!(times(wide), Some(4.0), "wide, beside a quiet placebo");
+        // (3 ln 2 / ln 1.95)^2 is 9.7: eight times as long would not decide.
+        assert_eq!(times(scattered(2.0)), None);
+        // It moved, and not as predicted: noise hides nothing.
+        assert_eq!(times(test(1.25, 1.0)), None);
         assert_eq!(times(test(1.0, 1.0)), None, "refuted");
         let mut without = scattered(1.5);
         without.figures[0].placebo = None;
@@ -589,11 +573,8 @@ mod tests {
                 .verdict
         };
         assert_eq!(judged(&[test(1.95, 1.0), without(test(1.9, 1.0))]), Verdict::Proven);
-        assert_eq!(
-            judged(&[test(1.95, 1.5), without(test(1.9, 1.0))]),
-            Verdict::Suspected,
-            "a placebo that works"
-        );
+        let works = judged(&[test(1.95, 1.5), without(test(1.9, 1.0))]);
+        assert_eq!(works, Verdict::Suspected, "a placebo that works");
         assert_eq!(judged(&[without(test(1.95, 1.0))]), Verdict::Suspected, "no placebo at all");
     }
 

@@ -1,12 +1,12 @@
 //! One-way times between hosts whose clocks differ: exact answers from clocks that are known here.
 
-use linerate_analysis::{Refusal, clock_course, study};
+use linerate_analysis::{Refusal, clock_course};
 use linerate_model::{
     ClockExchange, Counter, Direction::Sum, Distribution, HostClock, Nanos, PeerClock, Rare, Side,
     ToldClock, TrialClocks, TrialRecord, Variation, metric,
 };
 
-use super::fixture::{SECONDS, job, only, steady, trial, two_hosts, value};
+use super::fixture::{SECONDS, job, judged, steady, trial, two_hosts, value};
 
 /// Time of the barrier on the conductor's clock, ns.
 const BARRIER: u64 = 1_000_000_000_000;
@@ -70,8 +70,8 @@ fn three() -> Vec<ClockExchange> {
 
 #[test]
 fn a_clock_that_is_ahead_and_gains_is_taken_out_of_every_interval() {
-    let judged = study(&two_hosts(vec![frames(DELAY, three())]));
-    let figure = |name| value(only(&judged), 0, name, Sum);
+    let found = judged(frames(DELAY, three()));
+    let figure = |name| value(&found, 0, name, Sum);
     let median = figure(metric::SERVICE_TIME_P50).expect("longer than its uncertainty");
     assert!((median - DELAY as f64 * 1e-9).abs() < 200e-9, "{median}");
     let most = figure(metric::RESPONSE_TIME_MAX).expect("longer than its uncertainty");
@@ -90,8 +90,8 @@ fn a_clock_that_is_ahead_and_gains_is_taken_out_of_every_interval() {
 
 #[test]
 fn a_delay_shorter_than_the_clocks_are_known_is_withheld_and_its_variation_is_not() {
-    let judged = study(&two_hosts(vec![frames(30_000, three())]));
-    let figure = |name| value(only(&judged), 0, name, Sum);
+    let found = judged(frames(30_000, three()));
+    let figure = |name| value(&found, 0, name, Sum);
     assert_eq!((figure(metric::SERVICE_TIME_P50), figure(metric::RESPONSE_TIME_MAX)), (None, None));
     assert!(
         figure(metric::CLOCK_UNCERTAINTY).is_some()
@@ -101,13 +101,13 @@ fn a_delay_shorter_than_the_clocks_are_known_is_withheld_and_its_variation_is_no
 
 #[test]
 fn a_clock_not_read_after_the_trial_is_known_less_well_and_one_never_read_not_at_all() {
-    let early = study(&two_hosts(vec![frames(DELAY, three()[..1].to_vec())]));
-    let doubt = value(only(&early), 0, metric::CLOCK_UNCERTAINTY, Sum).expect("two clocks");
+    let early = judged(frames(DELAY, three()[..1].to_vec()));
+    let doubt = value(&early, 0, metric::CLOCK_UNCERTAINTY, Sum).expect("two clocks");
     assert!(doubt > 200e-6, "50 ppm over the trial: {doubt}");
-    assert_eq!(value(only(&early), 0, metric::SERVICE_TIME_P50, Sum), None);
-    let never = study(&two_hosts(vec![frames(DELAY, Vec::new())]));
-    assert_eq!(value(only(&never), 0, metric::CLOCK_UNCERTAINTY, Sum), Some(f64::INFINITY));
-    assert_eq!(value(only(&never), 0, metric::SERVICE_TIME_P50, Sum), None);
+    assert_eq!(value(&early, 0, metric::SERVICE_TIME_P50, Sum), None);
+    let never = judged(frames(DELAY, Vec::new()));
+    assert_eq!(value(&never, 0, metric::CLOCK_UNCERTAINTY, Sum), Some(f64::INFINITY));
+    assert_eq!(value(&never, 0, metric::SERVICE_TIME_P50, Sum), None);
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn the_time_from_a_request_to_its_response_passes_on_one_clock_and_is_left_alone
         interval.variation = Rare::default();
     }
     let recorded = run.jobs[0].1.intervals[2].service.buckets[0].0;
-    let judged = study(&two_hosts(vec![run]));
-    assert_eq!(value(only(&judged), 0, metric::CLOCK_UNCERTAINTY, Sum), None);
-    let median = value(only(&judged), 0, metric::SERVICE_TIME_P50, Sum).expect("as recorded");
+    let found = judged(run);
+    assert_eq!(value(&found, 0, metric::CLOCK_UNCERTAINTY, Sum), None);
+    let median = value(&found, 0, metric::SERVICE_TIME_P50, Sum).expect("as recorded");
     assert!((median - recorded as f64 * 1e-9).abs() < 100e-6, "{median} of {recorded}");
 }
 
@@ -129,8 +129,8 @@ fn the_time_from_a_request_to_its_response_passes_on_one_clock_and_is_left_alone
 /// and each has a reason.
 #[test]
 fn what_the_clocks_cannot_tell_escapes_in_no_form() {
-    let judged = study(&two_hosts(vec![frames(30_000, three())]));
-    let job = &only(&judged).jobs[0];
+    let found = judged(frames(30_000, three()));
+    let job = &found.jobs[0];
     let printed = job.metrics.iter().filter(|metric| {
         metric.metric.name.starts_with("service_time") && metric.estimate.is_some()
     });
@@ -147,9 +147,9 @@ fn what_the_clocks_cannot_tell_escapes_in_no_form() {
 
 #[test]
 fn percentiles_that_are_known_are_as_wide_as_the_clocks_are_unknown() {
-    let judged = study(&two_hosts(vec![frames(DELAY, three())]));
-    let job = &only(&judged).jobs[0];
-    let doubt = value(only(&judged), 0, metric::CLOCK_UNCERTAINTY, Sum).expect("two clocks") * 1e9;
+    let found = judged(frames(DELAY, three()));
+    let job = &found.jobs[0];
+    let doubt = value(&found, 0, metric::CLOCK_UNCERTAINTY, Sum).expect("two clocks") * 1e9;
     let median =
         job.percentiles["service"].iter().find(|one| one.quantile == 0.5).expect("a median");
     let (low, high) = (median.low_ns.expect("an end"), median.high_ns.expect("an end"));

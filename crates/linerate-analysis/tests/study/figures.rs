@@ -9,7 +9,8 @@ use linerate_model::{
 use serde_json::json;
 
 use crate::fixture::{
-    campaign, costly, job, near, only, samples, steady, stream, trial, two_hosts, value, with_tcp,
+    campaign, costly, job, judged, near, only, samples, steady, stream, trial, two_hosts, value,
+    with_tcp,
 };
 use Counter::{
     CpuSystem, CpuUser, DatagramsReceived, DatagramsSent, PayloadReceived, PayloadSent, Steps,
@@ -43,9 +44,9 @@ fn both_directions_are_added_only_where_both_carry_data() {
     let mut both = trial(0, vec![job("tcp_stream", "a", "b")]);
     let counts = |received| steady(&[(PayloadSent, 1), (PayloadReceived, received)]);
     both.jobs[0] = (counts(1_000_000), counts(3_000_000));
-    let study = study(&two_hosts(vec![both]));
+    let point = judged(both);
     for (direction, megabits) in [(Tx, 24.0), (Rx, 8.0), (Sum, 32.0)] {
-        near(value(only(&study), 0, metric::GOODPUT, direction), megabits * 1e6);
+        near(value(&point, 0, metric::GOODPUT, direction), megabits * 1e6);
     }
 }
 
@@ -53,10 +54,9 @@ fn both_directions_are_added_only_where_both_carry_data() {
 fn two_kernels_are_added_and_one_kernel_is_counted_once() {
     // Workers use 0.4 cores of the 0.6 of all programs: the rest belongs to others, and interrupts
     // cannot be assigned.
-    let two = study(&two_hosts(vec![costly()]));
-    assert_eq!(value(only(&two), 0, metric::CPU_SECONDS_PER_GIGABYTE, Sum), None);
-    let withheld =
-        only(&two).jobs[0].withheld.iter().find(|one| one.name == "cpu_seconds_per_gigabyte");
+    let two = judged(costly());
+    assert_eq!(value(&two, 0, metric::CPU_SECONDS_PER_GIGABYTE, Sum), None);
+    let withheld = two.jobs[0].withheld.iter().find(|one| one.name == "cpu_seconds_per_gigabyte");
     let why = &withheld.expect("the cost").why;
     assert!(matches!(why, Refusal::SharedCpus { .. }), "{why:?}");
     let mut alone = costly();
@@ -67,8 +67,8 @@ fn two_kernels_are_added_and_one_kernel_is_counted_once() {
         value(only(&study(&two_hosts(vec![alone]))), 0, metric::CPU_SECONDS_PER_GIGABYTE, Sum),
         10.0,
     );
-    near(value(only(&two), 0, metric::CPU_FROM, Sum), 0.5);
-    near(value(only(&two), 0, metric::CPU_SOFTIRQ, Sum), 0.4);
+    near(value(&two, 0, metric::CPU_FROM, Sum), 0.5);
+    near(value(&two, 0, metric::CPU_SOFTIRQ, Sum), 0.4);
 
     let same = || json!({"kernel": {"boot_id": "1"}});
     let one = study(&campaign(TestbedKind::Lab, [same(), same()], vec![costly()]));
@@ -84,8 +84,7 @@ fn two_kernels_are_added_and_one_kernel_is_counted_once() {
 fn what_was_not_sampled_is_absent_and_not_zero() {
     let mut trial = costly();
     trial.samples.remove(1);
-    let study = study(&two_hosts(vec![trial]));
-    let point = only(&study);
+    let point = &judged(trial);
     for metric in [
         metric::CPU_SECONDS_PER_GIGABYTE,
         metric::CPU_TO,
@@ -126,8 +125,7 @@ fn tcp_state_gives_packets_retransmits_limits_and_fairness() {
             TcpState { segments_in: 990, bytes_received, ..TcpState::default() },
         );
     }
-    let study = study(&two_hosts(vec![trial]));
-    let point = only(&study);
+    let point = &judged(trial);
     for (metric, expected) in [
         (metric::PACKET_RATE, 1980.0),
         (metric::RETRANSMITS, 80.0),
@@ -213,15 +211,14 @@ fn a_pacing_rate_of_a_moment_is_not_that_of_a_flow() {
         );
     }
     sender.intervals[3].flows[0].tcp.pacing_rate = 250_000_000;
-    let study = study(&two_hosts(vec![trial]));
-    near(value(only(&study), 0, metric::PACING_RATE, Tx), 64e6);
+    let point = judged(trial);
+    near(value(&point, 0, metric::PACING_RATE, Tx), 64e6);
 }
 
 #[test]
 fn metrics_of_a_sender_are_of_the_sockets_that_send() {
     for reported in [true, false] {
-        let study = study(&two_hosts(vec![both_ways(reported)]));
-        let point = only(&study);
+        let point = &judged(both_ways(reported));
         for (direction, rtt) in [(Tx, 0.012), (Rx, 0.014)] {
             near(value(point, 0, metric::RTT, direction), rtt);
             near(value(point, 0, metric::SENDER_BUSY, direction), 1.0);
@@ -247,8 +244,7 @@ fn a_foreign_end_has_no_figures_of_its_own() {
         interval.counters[PayloadSent] = 0;
         interval.counters[CpuSystem] = 500_000_000;
     });
-    let study = study(&two_hosts(vec![trial]));
-    let point = only(&study);
+    let point = &judged(trial);
     near(value(point, 0, metric::GOODPUT, Rx), 8e6);
     near(value(point, 0, metric::RECEIVER_CPU, Rx), 0.5);
     for metric in [metric::RTT, metric::SENDER_BUSY, metric::PACING_RATE, metric::SENDER_CPU] {
@@ -264,8 +260,7 @@ fn a_background_job_keeps_its_figures_apart() {
     for (record, bytes) in trial.jobs.iter_mut().zip([1_000_000, 9_000_000]) {
         *record = (steady(&[(PayloadSent, bytes)]), steady(&[(PayloadReceived, bytes)]));
     }
-    let study = study(&two_hosts(vec![trial]));
-    let point = only(&study);
+    let point = &judged(trial);
     assert_eq!(point.jobs.len(), 2, "one measured job needs no sum");
     near(value(point, 0, metric::GOODPUT, Tx), 8e6);
     near(value(point, 1, metric::GOODPUT, Tx), 72e6);
@@ -294,8 +289,8 @@ fn frames_at_the_receiving_device_include_their_check_sequence() {
         ("interface", "rx_packets", "eth0", 1e5),
     ]);
     trial.samples[1].1 = device;
-    let study = study(&two_hosts(vec![trial]));
-    near(value(only(&study), 0, metric::THROUGHPUT_L2, Tx), 1e5 * 1518.0 * 8.0);
+    let point = judged(trial);
+    near(value(&point, 0, metric::THROUGHPUT_L2, Tx), 1e5 * 1518.0 * 8.0);
 }
 
 /// Frames of 100 us, one of 200 us, and one in a thousand lost: delay follows RFC 8219, and lost
@@ -318,8 +313,8 @@ fn one_way_times_give_latency_and_its_variation_and_what_was_lost_is_infinitely_
         run.jobs[0] = (steady(&[(PayloadSent, 1_000_000), (DatagramsSent, 10_000)]), passive);
         run
     };
-    let quiet = study(&two_hosts(vec![run(0, 10_000)]));
-    let figure = |name| value(only(&quiet), 0, name, Sum);
+    let quiet = judged(run(0, 10_000));
+    let figure = |name| value(&quiet, 0, name, Sum);
     near(figure(metric::SERVICE_TIME_MIN), 100e-6);
     near(figure(metric::SERVICE_TIME_P50), 100e-6);
     near(figure(metric::SERVICE_TIME_P999), 100e-6);
@@ -330,15 +325,15 @@ fn one_way_times_give_latency_and_its_variation_and_what_was_lost_is_infinitely_
     near(figure(metric::DELAY_VARIATION_MIN), -100e-6);
     near(figure(metric::DELAY_VARIATION_MAX), 100e-6);
 
-    let lossy = study(&two_hosts(vec![run(0, 9_980)]));
-    let figure = |name| value(only(&lossy), 0, name, Sum);
+    let lossy = judged(run(0, 9_980));
+    let figure = |name| value(&lossy, 0, name, Sum);
     near(figure(metric::SERVICE_TIME_P50), 100e-6);
     assert_eq!(
         (figure(metric::SERVICE_TIME_P999), figure(metric::DELAY_VARIATION)),
         (Some(f64::INFINITY), Some(f64::INFINITY))
     );
     // Twenty a second; the first second warms up.
-    assert_eq!(only(&lossy).jobs[0].service.lost, 80);
+    assert_eq!(lossy.jobs[0].service.lost, 80);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Campaigns, trials and readings by hand.
 
-use linerate_analysis::{PointStudy, Reason, Study};
+use linerate_analysis::{PointStudy, Reason, Study, study};
 use linerate_model::{
     BitRate, BoundClass, Bytes, Campaign, CampaignHeader, Capacity, Counter, Direction, Endpoint,
     FlowReport, FlowTcp, HostRecord, Interval, JobRecord, JobSpec, Metric, Nanos, Phases,
@@ -119,6 +119,11 @@ pub(crate) fn stream(number: u32, bytes: u64) -> TrialRecord {
 pub(crate) fn only(study: &Study) -> &PointStudy {
     assert_eq!(study.points.len(), 1);
     &study.points[0]
+}
+
+/// The only point of a campaign of two hosts with this trial.
+pub(crate) fn judged(trial: TrialRecord) -> PointStudy {
+    only(&study(&two_hosts(vec![trial]))).clone()
 }
 
 pub(crate) fn value(

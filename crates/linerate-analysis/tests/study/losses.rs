@@ -6,13 +6,12 @@ use linerate_model::{Counter, Distribution, TestbedKind, Validity, metric};
 use serde_json::json;
 
 use crate::fixture::{
-    campaign, datagrams, has, job, near, only, samples, steady, trial, two_hosts, value,
+    campaign, datagrams, has, job, judged, near, only, samples, steady, trial, two_hosts, value,
 };
 
 #[test]
 fn a_black_hole_loses_everything_and_its_goodput_is_zero() {
-    let study = study(&two_hosts(vec![datagrams(1000, 0, 0)]));
-    let point = only(&study);
+    let point = &judged(datagrams(1000, 0, 0));
     assert_eq!(value(point, 0, metric::LOSS_RATIO, Tx), Some(1.0));
     assert_eq!(value(point, 0, metric::GOODPUT, Tx), Some(0.0));
     let loss = &point.jobs[0].loss[0];
@@ -29,13 +28,11 @@ fn gaps_and_tails_are_told_apart_and_located() {
         "left".into(),
         samples(&[("qdisc", "drops", "eth0 tbf 1:", 4.0), ("qdisc", "drops", "eth0 fq 2:", 3.0)]),
     ));
-    let study = study(&two_hosts(vec![lossy]));
-    let loss = &only(&study).jobs[0].loss[0];
+    let point = judged(lossy);
+    let loss = &point.jobs[0].loss[0];
     let ledger = &loss.ledger;
-    assert_eq!(
-        (ledger.sent, ledger.unique, ledger.lost_gap, ledger.lost_tail),
-        (5000, 4950, 20, 30)
-    );
+    let told = [ledger.sent, ledger.unique, ledger.lost_gap, ledger.lost_tail];
+    assert_eq!(told, [5000, 4950, 20, 30]);
     assert_eq!(loss.located, [(LossPlace::SenderQueue, 20), (LossPlace::ReceiverSocket, 15)]);
     assert_eq!(loss.unexplained, 15);
     assert_eq!(
@@ -43,17 +40,17 @@ fn gaps_and_tails_are_told_apart_and_located() {
         [LossPlace::SenderDevice, LossPlace::ReceiverDevice, LossPlace::ReceiverBacklog]
     );
     // The first second is warm-up, and what was lost of it is not of the span.
-    near(value(only(&study), 0, metric::LOSS_RATIO, Tx), 46.0 / 4000.0);
+    near(value(&point, 0, metric::LOSS_RATIO, Tx), 46.0 / 4000.0);
     for (metric, n) in [
         (metric::OPERATIONS_DUE, 4000.0),
         (metric::OPERATIONS_ANSWERED, 3954.0),
         (metric::OPERATIONS_LOST, 46.0),
         (metric::OPERATIONS_OPEN, 0.0),
     ] {
-        near(value(only(&study), 0, metric, Tx), n);
+        near(value(&point, 0, metric, Tx), n);
     }
     // Four of each second's thousand are gaps, the last 30 sent are the tail.
-    let series = &only(&study).trials[0].series[&IntervalSeries::Of(metric::LOSS_RATIO)];
+    let series = &point.trials[0].series[&IntervalSeries::Of(metric::LOSS_RATIO)];
     assert_eq!(series.len(), 5);
     assert!(series[0].is_some_and(|ratio| (0.004..0.0041).contains(&ratio)), "{series:?}");
     near(Some(series.iter().flatten().map(|ratio| ratio * 1000.0).sum()), ledger.lost() as f64);
@@ -93,8 +90,8 @@ fn a_queue_that_drops_whole_messages_is_found_by_what_passed_it() {
         let mut series = vec![("qdisc", "drops", "eth0 tbf 1:", drops)];
         series.extend(passed.map(|passed| ("qdisc", "packets", "eth0 tbf 1:", passed)));
         lossy.samples.push(("left".into(), samples(&series)));
-        let study = study(&two_hosts(vec![lossy]));
-        let loss = &only(&study).jobs[0].loss[0];
+        let point = judged(lossy);
+        let loss = &point.jobs[0].loss[0];
         assert!(loss.balances());
         assert_eq!(
             loss.located.iter().map(|(_, n)| n).sum::<u64>() + loss.unexplained,
@@ -102,20 +99,16 @@ fn a_queue_that_drops_whole_messages_is_found_by_what_passed_it() {
         );
         (loss.located.first().map_or(0, |(_, n)| *n), loss.unexplained)
     };
-    assert_eq!(located(80, 6.0, Some(614.0)), (1930, 0), "30 drops were 1930 datagrams");
-    assert_eq!(located(80, 6.0, Some(700.0)), (1500, 430), "what passed was lost elsewhere");
-    assert_eq!(located(80, 0.0, Some(614.0)), (0, 1930), "no drop, none there");
-    assert_eq!(located(80, 386.0, Some(614.0)), (1930, 0), "a queue that counts each datagram");
-    assert_eq!(
-        located(5000, 6.0, Some(614.0)),
-        (30, 1900),
-        "messages of one datagram are counted singly"
-    );
-    assert_eq!(
-        located(80, 6.0, None),
-        (30, 1900),
-        "what passed is unknown: each drop was one at least"
-    );
+    for (messages, drops, passed, expected, why) in [
+        (80, 6.0, Some(614.0), (1930, 0), "30 drops were 1930 datagrams"),
+        (80, 6.0, Some(700.0), (1500, 430), "what passed was lost elsewhere"),
+        (80, 0.0, Some(614.0), (0, 1930), "no drop, none there"),
+        (80, 386.0, Some(614.0), (1930, 0), "a queue that counts each datagram"),
+        (5000, 6.0, Some(614.0), (30, 1900), "messages of one datagram are counted singly"),
+        (80, 6.0, None, (30, 1900), "what passed is unknown: each drop was one at least"),
+    ] {
+        assert_eq!(located(messages, drops, passed), expected, "{why}");
+    }
 }
 
 /// Counters as Linux 6.18 changed them, each drop of the filter and the socket a message of 64
@@ -135,8 +128,8 @@ fn lost_at_receiver(
     let series: Vec<_> =
         counters.iter().map(|(name, total)| ("udp", *name, "ipv4", total / 5.0)).collect();
     lossy.samples.push(("right".into(), samples(&series)));
-    let study = study(&two_hosts(vec![lossy]));
-    let loss = &only(&study).jobs[0].loss[0];
+    let point = judged(lossy);
+    let loss = &point.jobs[0].loss[0];
     assert!(loss.balances());
     (loss.located.clone(), loss.unexplained)
 }
@@ -186,6 +179,28 @@ fn overflow_filter_and_checksum_are_different_places_and_counted_in_datagrams() 
 
 type Readings<'a> = &'a [(&'static str, &'static str, &'static str, f64)];
 
+/// Counters of an IP without errors: datagrams that sockets took, and packets that IP received,
+/// first as it counts them and then as their ECN field does.
+fn quiet_ip(
+    datagrams: f64,
+    [received, by_ecn]: [f64; 2],
+) -> [(&'static str, &'static str, &'static str, f64); 11] {
+    [
+        ("rcvbuf_errors", 0.0),
+        ("in_csum_errors", 0.0),
+        ("in_errors", 0.0),
+        ("in_datagrams", datagrams),
+        ("ip_fragments", 0.0),
+        ("ip_in_receives", received),
+        ("ip_in_delivers", received),
+        ("ip_in_not_ect", by_ecn),
+        ("ip_in_ect0", 0.0),
+        ("ip_in_ect1", 0.0),
+        ("ip_in_ce", 0.0),
+    ]
+    .map(|(name, total)| ("udp", name, "ipv4", total))
+}
+
 /// Counters as Linux 6.18 changed them on a veth pair where XDP or a backlog dropped; `lost` of
 /// 12,800, in messages of 64 datagrams.
 fn lost_before_ip(lost: u64, counters: Readings<'_>) -> Vec<(LossPlace, u64)> {
@@ -201,26 +216,14 @@ fn lost_of_messages(size: u64, lost: u64, counters: Readings<'_>) -> Vec<(LossPl
     let arrived = (12_800 - lost) as f64;
     let messages = (arrived / size as f64).ceil();
     // 40 packets of the control connection.
-    let quiet = [
-        ("udp", "rcvbuf_errors", "ipv4", 0.0),
-        ("udp", "in_csum_errors", "ipv4", 0.0),
-        ("udp", "in_errors", "ipv4", 0.0),
-        ("udp", "in_datagrams", "ipv4", messages),
-        ("udp", "ip_fragments", "ipv4", 0.0),
-        ("udp", "ip_in_receives", "ipv4", messages + 40.0),
-        ("udp", "ip_in_delivers", "ipv4", messages + 40.0),
-        ("udp", "ip_in_not_ect", "ipv4", arrived + 40.0),
-        ("udp", "ip_in_ect0", "ipv4", 0.0),
-        ("udp", "ip_in_ect1", "ipv4", 0.0),
-        ("udp", "ip_in_ce", "ipv4", 0.0),
-    ];
+    let quiet = quiet_ip(messages, [messages + 40.0, arrived + 40.0]);
     let per_second = quiet
         .iter()
         .chain(counters)
         .map(|(sampler, name, of, total)| (*sampler, *name, *of, total / 5.0));
     lossy.samples.push(("right".into(), samples(&per_second.collect::<Vec<_>>())));
-    let study = study(&two_hosts(vec![lossy]));
-    let loss = &only(&study).jobs[0].loss[0];
+    let point = judged(lossy);
+    let loss = &point.jobs[0].loss[0];
     assert!(loss.balances());
     loss.located.clone()
 }
@@ -261,11 +264,8 @@ fn packets_between_the_readings_of_device_and_ip_hide_no_drop_at_ingress() {
     let passed = |drops: f64| [("interface", "rx_packets", "eth0", 12_745.0 + 40.0 + drops)];
     let located = |lost, drops| lost_of_messages(1, lost, &passed(drops));
     for between in [0.0, 3.0, 10.0] {
-        assert_eq!(
-            located(55, 55.0 - between),
-            [(LossPlace::ReceiverIngress, 55)],
-            "{between} packets between"
-        );
+        let places = located(55, 55.0 - between);
+        assert_eq!(places, [(LossPlace::ReceiverIngress, 55)], "{between} packets between");
     }
     assert_eq!(located(55, 0.0), [], "the device passed up what IP received: lost on the way");
     // Many more are missing than can hide: they were lost on the way.
@@ -285,25 +285,14 @@ fn control_packets_of_a_sideband_are_no_drops_at_ingress() {
     lossy.spec.jobs[0].to.ncsi = lossy.spec.jobs[0].to.device.clone();
     let located = |dropped: f64| {
         let mut lossy = lossy.clone();
-        let counted = [
-            ("udp", "in_datagrams", "ipv4", messages),
-            ("udp", "ip_in_receives", "ipv4", messages),
-            ("udp", "ip_in_delivers", "ipv4", messages),
-            ("udp", "ip_fragments", "ipv4", 0.0),
-            ("udp", "ip_in_not_ect", "ipv4", messages),
-            ("udp", "ip_in_ect0", "ipv4", 0.0),
-            ("udp", "ip_in_ect1", "ipv4", 0.0),
-            ("udp", "ip_in_ce", "ipv4", 0.0),
-            ("udp", "rcvbuf_errors", "ipv4", 0.0),
-            ("udp", "in_csum_errors", "ipv4", 0.0),
-            ("udp", "in_errors", "ipv4", 0.0),
+        let counted = quiet_ip(messages, [messages; 2]).into_iter().chain([
             ("interface", "rx_packets", "eth0", messages + answers),
             ("ncsi", "pass_through_dropped", "eth0", dropped),
-        ]
-        .map(|(sampler, name, of, total)| (sampler, name, of, total / 5.0));
-        lossy.samples.push(("right".into(), samples(&counted)));
-        let study = study(&two_hosts(vec![lossy]));
-        let loss = &only(&study).jobs[0].loss[0];
+        ]);
+        let per_second = counted.map(|(sampler, name, of, total)| (sampler, name, of, total / 5.0));
+        lossy.samples.push(("right".into(), samples(&per_second.collect::<Vec<_>>())));
+        let point = judged(lossy);
+        let loss = &point.jobs[0].loss[0];
         (loss.located.clone(), loss.unexplained)
     };
     assert_eq!(located(80.0), (vec![(LossPlace::Controller, 80)], 0));
@@ -319,8 +308,8 @@ fn lost_at_sender(
     let mut lossy = datagrams(2000, 1600, 10_000);
     lossy.jobs[0].0.flows[0].counters[Counter::MessagesSent] = messages;
     lossy.samples.push(("left".into(), samples(per_second)));
-    let study = study(&two_hosts(vec![lossy]));
-    let loss = &only(&study).jobs[0].loss[0];
+    let point = judged(lossy);
+    let loss = &point.jobs[0].loss[0];
     assert!(loss.balances());
     (loss.located.clone(), loss.unexplained)
 }
@@ -338,16 +327,11 @@ fn what_left_the_socket_and_not_the_device_was_lost_between_them() {
     assert_eq!(lost_at_sender(10_000, &counted(0.0, 1600.0)), all);
     // 30 packets a second of a control connection, and one of ARP.
     assert_eq!(lost_at_sender(10_000, &counted(30.0, 1631.0)), all);
-    assert_eq!(
-        lost_at_sender(10_000, &counted(30.0, 2030.0)),
-        (vec![], 2000),
-        "lost behind the device"
-    );
-    assert_eq!(
-        lost_at_sender(10_000, &counted(900.0, 2030.0)),
-        (vec![], 2000),
-        "others left by another device"
-    );
+    // Lost behind the device, and others left by another device.
+    for others in [30.0, 900.0] {
+        let found = lost_at_sender(10_000, &counted(others, 2030.0));
+        assert_eq!(found, (vec![], 2000), "{others} others");
+    }
     // Messages of ten datagrams each, which the device counts as one or divides.
     let messages = |left: f64| {
         [
@@ -357,11 +341,8 @@ fn what_left_the_socket_and_not_the_device_was_lost_between_them() {
         ]
     };
     assert_eq!(lost_at_sender(1000, &messages(190.0)), all);
-    assert_eq!(
-        lost_at_sender(1000, &messages(1630.0)),
-        (vec![], 2000),
-        "not known of a device that divides them"
-    );
+    let divided = lost_at_sender(1000, &messages(1630.0));
+    assert_eq!(divided, (vec![], 2000), "not known of a device that divides them");
     // Datagrams that the queue dropped were not lost before it.
     let queue =
         [counted(30.0, 1630.0).to_vec(), vec![("qdisc", "drops", "eth0 tbf 1:", 400.0)]].concat();
@@ -381,10 +362,8 @@ fn datagrams_whose_fragments_do_not_fit_are_lost_at_reassembly() {
         ]
     };
     // Three fragments each, of which all are refused.
-    assert_eq!(
-        lost_at_receiver(1280, [0, 0], &counters(3840.0)),
-        (vec![(ReceiverReassembly, 1280)], 0)
-    );
+    let located = lost_at_receiver(1280, [0, 0], &counters(3840.0));
+    assert_eq!(located, (vec![(ReceiverReassembly, 1280)], 0));
     assert_eq!(lost_at_receiver(1280, [0, 0], &counters(0.0)), (vec![], 1280));
 }
 
@@ -411,8 +390,7 @@ fn a_drop_below_a_tunnel_is_the_queues_and_counted_once() {
 
 #[test]
 fn a_ledger_that_does_not_balance_invalidates_the_trial() {
-    let study = study(&two_hosts(vec![datagrams(1000, 1001, 5000)]));
-    let point = only(&study);
+    let point = &judged(datagrams(1000, 1001, 5000));
     assert_eq!(point.validity, Validity::Invalid);
     assert!(
         has(&point.why, |why| matches!(why, Reason::LossesUnbalanced { .. })),
@@ -439,18 +417,14 @@ fn lost_requests_are_losses_and_infinitely_slow() {
         .into();
     }
     trial.jobs[0] = (active, steady(&[(Counter::PayloadReceived, 900)]));
-    let study = study(&two_hosts(vec![trial]));
-    let point = only(&study);
+    let point = &judged(trial);
     near(value(point, 0, metric::TRANSACTION_RATE, Sum), 900.0);
     near(value(point, 0, metric::LOSS_RATIO, Sum), 0.1);
     near(value(point, 0, metric::RESPONSE_TIME_P50, Sum), 1e-6);
     near(value(point, 0, metric::RESPONSE_TIME_P90, Sum), 2e-6);
     assert_eq!(value(point, 0, metric::RESPONSE_TIME_P99, Sum), Some(f64::INFINITY));
     assert_eq!(value(point, 0, metric::RESPONSE_TIME_MAX, Sum), Some(f64::INFINITY));
-    assert_eq!(
-        value(point, 0, metric::RESPONSE_TIME_P9999, Sum),
-        None,
-        "4000 operations are too few for it"
-    );
+    // 4000 operations are too few for it.
+    assert_eq!(value(point, 0, metric::RESPONSE_TIME_P9999, Sum), None);
     assert_eq!(point.jobs[0].response.count(), 4000);
 }

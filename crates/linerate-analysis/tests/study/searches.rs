@@ -28,6 +28,11 @@ fn halving(max: f64) -> Search {
     search(max, Method::Halving { goal: goal(1), repeats: 0 })
 }
 
+fn recovery() -> Search {
+    let (overload, after) = (Nanos(0), Nanos(0));
+    search(1e4, Method::Recovery { goal: goal(1), overload, after, repeats: 1 })
+}
+
 fn at(purpose: Purpose, load: f64, duration: Nanos) -> Step {
     Step { purpose, load, duration, then: None }
 }
@@ -87,6 +92,11 @@ fn carried(
     recorded(number, search, step, (end(step.duration, &[&own]), end(step.duration, &[&other])))
 }
 
+/// The bounds that `run` found for its first goal.
+fn bounds(run: &SearchRun) -> (Option<f64>, Option<f64>) {
+    (run.found[0].strict.lower, run.found[0].strict.upper)
+}
+
 fn judged(record: TrialRecord) -> SearchTrial {
     let campaign = two_hosts(vec![record]);
     searched(&campaign, &campaign.trials[0]).expect("it is one of a search")
@@ -129,24 +139,15 @@ fn the_buffer_of_a_queue_is_read_from_recorded_bursts_each_search_for_itself() {
     assert_eq!(bursts.bursts, [3_049.0, 3_049.0], "{run:?}");
     assert!((bursts.corrected_s * 1e3 - 0.672).abs() < 5e-4, "{bursts:?}");
     assert_eq!(run.trials[10].validity, Validity::Invalid);
-    assert!(
-        run.trials[10].why.contains(&Reason::BurstCut { unsent: 1060, of: 3060 }),
-        "{:?}",
-        run.trials[10].why
-    );
+    let why = &run.trials[10].why;
+    assert!(why.contains(&Reason::BurstCut { unsent: 1060, of: 3060 }), "{why:?}");
 }
 
 #[test]
 fn a_tester_that_sends_more_than_a_hundredth_of_its_frames_a_millisecond_late_spoils_the_trial() {
     let of = |purpose, late| {
-        judged(carried(
-            0,
-            &halving(1e4),
-            at(purpose, 1e4, Nanos::from_secs(1)),
-            10_000,
-            9_850,
-            late,
-        ))
+        let step = at(purpose, 1e4, Nanos::from_secs(1));
+        judged(carried(0, &halving(1e4), step, 10_000, 9_850, late))
     };
     assert_eq!(of(Purpose::Load, 100).validity, Validity::Valid);
     let spoilt = of(Purpose::Load, 200);
@@ -156,10 +157,8 @@ fn a_tester_that_sends_more_than_a_hundredth_of_its_frames_a_millisecond_late_sp
         "{:?}",
         spoilt.why
     );
-    assert!(
-        of(Purpose::SelfTest, 200).validity <= Validity::Suspect,
-        "what the tester can do is not spoilt by the tester"
-    );
+    // What the tester can do is not spoilt by the tester.
+    assert!(of(Purpose::SelfTest, 200).validity <= Validity::Suspect);
 }
 
 /// At the capacity a delay of 5 ms fills a buffer of 16 frames: one is lost, and some twenty left
@@ -170,9 +169,9 @@ fn a_loss_no_larger_than_what_left_late_counts_only_if_three_repeats_did_not_cle
     let doubtful = |number| carried(number, &search, load(4e3), 4_000, 3_999, 17);
     let cleared = only(vec![doubtful(0), carried(1, &search, load(4e3), 4_000, 4_000, 0)]);
     assert_eq!(cleared.trials[0].validity, Validity::Invalid);
-    assert_eq!((cleared.found[0].strict.lower, cleared.found[0].strict.upper), (Some(4e3), None));
+    assert_eq!(bounds(&cleared), (Some(4e3), None));
     let believed = only((0..4).map(doubtful).collect());
-    assert_eq!((believed.found[0].strict.lower, believed.found[0].strict.upper), (None, Some(4e3)));
+    assert_eq!(bounds(&believed), (None, Some(4e3)));
     let overloaded = only(vec![carried(0, &search, load(4e3), 4_000, 3_900, 17)]);
     assert_eq!(overloaded.found[0].strict.upper, Some(4e3), "more was lost than left late");
 }
@@ -184,22 +183,13 @@ fn a_loss_far_above_what_left_late_is_the_devices_and_the_load_is_not_offered_ag
     let search = halving(8e3);
     let of = |received| only(vec![carried(0, &search, load(8e3), 8_000, received, 800)]);
     let lossy = of(4_000);
-    assert_eq!(
-        (lossy.trials[0].validity, lossy.found[0].strict.upper),
-        (Validity::Suspect, Some(8e3)),
-        "{lossy:?}"
-    );
-    assert!(
-        matches!(lossy.trials[0].why[0], Reason::SentVeryLate { unexplained: Some(3200), .. }),
-        "{:?}",
-        lossy.trials[0].why
-    );
+    let trial = &lossy.trials[0];
+    assert_eq!((trial.validity, bounds(&lossy).1), (Validity::Suspect, Some(8e3)), "{lossy:?}");
+    let unexplained = |why| matches!(why, &Reason::SentVeryLate { unexplained: Some(3200), .. });
+    assert!(unexplained(&trial.why[0]), "{:?}", trial.why);
     for received in [7_200, 8_000] {
-        assert_eq!(
-            of(received).trials[0].validity,
-            Validity::Invalid,
-            "{received} received: it may all be the tester's"
-        );
+        let validity = of(received).trials[0].validity;
+        assert_eq!(validity, Validity::Invalid, "{received}: it may all be the tester's");
     }
     // Losses beyond the late frames may be as few as the goal allows.
     let allowing = Goal { loss_ratio: 0.5, ..goal(1) };
@@ -217,17 +207,11 @@ fn what_the_generator_did_not_send_pushes_the_search_down_and_the_answer_is_at_l
             carried(1, &search, load(1.005e4), sent, sent.min(10_000), 0),
         ]
     };
-    let found = only(trials(9_000)).found.remove(0);
-    assert_eq!(
-        (found.strict.lower, found.strict.upper, found.at_least),
-        (Some(1e4), Some(1.005e4), true)
-    );
-    let found = only(trials(10_050)).found.remove(0);
-    assert_eq!(
-        (found.strict.upper, found.at_least),
-        (Some(1.005e4), false),
-        "the device lost those"
-    );
+    let run = only(trials(9_000));
+    assert_eq!((bounds(&run), run.found[0].at_least), ((Some(1e4), Some(1.005e4)), true));
+    let run = only(trials(10_050));
+    let found = (bounds(&run).1, run.found[0].at_least);
+    assert_eq!(found, (Some(1.005e4), false), "the device lost those");
 }
 
 #[test]
@@ -235,12 +219,8 @@ fn a_search_that_the_self_test_bounded_finds_at_least_that() {
     let search = halving(2e4);
     let own = at(Purpose::SelfTest, 1e4, Nanos::from_secs(1));
     let found = |capacity: u64| {
-        only(vec![
-            carried(0, &search, own, 10_000, 10_000, 0),
-            carried(1, &search, load(1e4), 10_000, capacity.min(10_000), 0),
-        ])
-        .found
-        .remove(0)
+        let tested = carried(0, &search, own, 10_000, 10_000, 0);
+        only(vec![tested, carried(1, &search, load(1e4), 10_000, capacity, 0)]).found.remove(0)
     };
     assert!(found(10_000).at_least);
     assert!(!found(9_000).at_least);
@@ -250,10 +230,7 @@ fn a_search_that_the_self_test_bounded_finds_at_least_that() {
 /// the last one.
 #[test]
 fn recovery_ends_with_the_last_loss_and_not_with_a_receiver_that_is_behind() {
-    let search = search(
-        1e4,
-        Method::Recovery { goal: goal(1), overload: Nanos(0), after: Nanos(0), repeats: 1 },
-    );
+    let search = recovery();
     let (length, low) = (Nanos::from_millis(100), Nanos::from_millis(800));
     let step = Step {
         purpose: Purpose::Overload,
@@ -262,17 +239,10 @@ fn recovery_ends_with_the_last_loss_and_not_with_a_receiver_that_is_behind() {
         then: Some((1_000.0, low)),
     };
     let received = [80, 80, 90, 95, 100, 100, 40, 30, 230, 100];
-    let sent: Vec<[(Counter, u64); 4]> = received
-        .iter()
-        .map(|_| {
-            let all = [Intended, Started, DatagramsSent, PayloadSent];
-            all.map(|counter| (counter, 100))
-        })
-        .collect();
-    let sent: Vec<&[(Counter, u64)]> = sent.iter().map(<[_; 4]>::as_slice).collect();
-    let came: Vec<[(Counter, u64); 2]> =
-        received.iter().map(|n| [(DatagramsReceived, *n), (PayloadReceived, *n)]).collect();
-    let came: Vec<&[(Counter, u64)]> = came.iter().map(<[_; 2]>::as_slice).collect();
+    let each = [Intended, Started, DatagramsSent, PayloadSent].map(|counter| (counter, 100));
+    let sent = received.map(|_| &each[..]);
+    let came = received.map(|n| [(DatagramsReceived, n), (PayloadReceived, n)]);
+    let came = came.each_ref().map(|counts| &counts[..]);
     let trial = judged(recorded(0, &search, step, (end(length, &sent), end(length, &came))));
     assert_eq!(trial.recovery_s, Some(0.2), "{trial:?}");
 }
@@ -280,10 +250,7 @@ fn recovery_ends_with_the_last_loss_and_not_with_a_receiver_that_is_behind() {
 /// An overload of 200 ms and 800 ms of half; the low load's own flow and the overload's, of which
 /// each lost some.
 fn overloaded(low: &[Option<LastGap>; 2], received: u64) -> SearchTrial {
-    let search = search(
-        1e4,
-        Method::Recovery { goal: goal(1), overload: Nanos(0), after: Nanos(0), repeats: 1 },
-    );
+    let search = recovery();
     let then = Some((1_000.0, Nanos::from_millis(800)));
     let step =
         Step { purpose: Purpose::Overload, load: 2_200.0, duration: Nanos::from_millis(200), then };
@@ -317,18 +284,12 @@ fn recovery_is_told_to_a_frame_at_both_ends_where_receivers_keep_the_last_gap() 
     };
     let found = overloaded(&[gap(201, 301), gap(198, 299)], 980);
     assert_eq!((found.recovery_s, found.cleared_s), (Some(0.001), Some(0.101)), "{found:?}");
+    // All was over before the load fell.
     let before = overloaded(&[gap(150, 199), None], 980);
-    assert_eq!(
-        (before.recovery_s, before.cleared_s),
-        (Some(0.0), Some(0.0)),
-        "all was over before the load fell"
-    );
+    assert_eq!((before.recovery_s, before.cleared_s), (Some(0.0), Some(0.0)));
+    // The last ten never came: it had not recovered.
     let never = overloaded(&[gap(900, 990), gap(198, 299)], 970);
-    assert_eq!(
-        (never.recovery_s, never.cleared_s),
-        (None, None),
-        "the last ten never came: it had not recovered"
-    );
+    assert_eq!((never.recovery_s, never.cleared_s), (None, None));
 }
 
 /// A campaign of six pairs whose arms find these rates, their bounds a hundredth apart.
@@ -361,21 +322,11 @@ fn compared(rates: [f64; 2]) -> linerate_analysis::Comparison {
 fn arms_of_a_search_are_compared_and_the_searchs_step_is_the_resolution() {
     let worse = compared([1e4, 9e3]);
     let figure = &worse.figures[0];
-    assert_eq!(
-        (figure.metric.to_string().as_str(), figure.effect.n, figure.pairs),
-        ("rate_of_RFC 2544", 6, 6)
-    );
+    assert_eq!(figure.metric.to_string(), "rate_of_RFC 2544");
+    assert_eq!((figure.effect.n, figure.pairs, &*figure.found[1].0), (6, 6, "with"));
     assert_eq!(figure.effect.change, Change::Worse, "{figure:?}");
-    assert!(
-        (figure.effect.margin - 1.0 - 0.01).abs() < 2e-3,
-        "the bounds are a hundredth apart: {figure:?}"
-    );
-    assert_eq!(figure.found[1].0, "with");
-    let same = compared([1e4, 9_950.0]);
-    assert_eq!(
-        same.figures[0].effect.change,
-        Change::None,
-        "half a step is no difference: {:?}",
-        same.figures[0]
-    );
+    let apart = figure.effect.margin - 1.0;
+    assert!((apart - 0.01).abs() < 2e-3, "the bounds are a hundredth apart: {figure:?}");
+    let same = &compared([1e4, 9_950.0]).figures[0];
+    assert_eq!(same.effect.change, Change::None, "half a step is no difference: {same:?}");
 }

@@ -1,13 +1,11 @@
 //! Figures that are computed from one reading by a shared formula: each has the reading that its
 //! row of the metrics' table names.
 
-use linerate_analysis::{IntervalSeries, study};
+use linerate_analysis::IntervalSeries;
 use linerate_model::Direction::Sum;
 use linerate_model::{Counter, Metric, TrialRecord, metric};
 
-use crate::fixture::{
-    datagrams, delivered, job, near, only, samples, steady, trial, two_hosts, value,
-};
+use crate::fixture::{datagrams, delivered, job, judged, near, samples, steady, trial, value};
 
 /// Seconds of a measurement.
 const MEASURED: f64 = 4.0;
@@ -29,9 +27,9 @@ fn figures_of_hosts_are_those_of_their_series_added_over_the_hosts() {
     let read = rows.map(|(_, sampler, name, per_second, _)| (sampler, name, "", per_second));
     let mut trial = datagrams(2_000, 2_000, 10_000);
     trial.samples = vec![("left".into(), samples(&read)), ("right".into(), samples(&read))];
-    let study = study(&two_hosts(vec![trial]));
+    let point = judged(trial);
     for (metric, _, _, per_second, factor) in rows {
-        near(value(only(&study), 0, metric, Sum), 2.0 * per_second * factor);
+        near(value(&point, 0, metric, Sum), 2.0 * per_second * factor);
     }
 }
 
@@ -51,8 +49,7 @@ fn rates_of_operations_have_the_course_of_their_counter() {
         (metric::TRANSACTION_RATE, Counter::Transactions),
         (metric::CONNECTION_RATE, Counter::Connections),
     ] {
-        let study = study(&two_hosts(vec![counted(counter)]));
-        let point = only(&study);
+        let point = &judged(counted(counter));
         let figure = point.jobs[0].metric(metric, Sum).expect("a rate");
         let settled = figure.settled.as_ref().expect("the trial is long enough");
         assert!(settled.has_single_number, "{metric}: {settled:?}");
@@ -66,6 +63,6 @@ fn exchanges_of_a_disk_are_counted_per_second() {
     let mut disk = trial(0, vec![job("storage", "a", "b")]);
     let counts = [(Counter::Steps, 30), (Counter::Reads, 30), (Counter::Exchanges, 20)];
     disk.jobs[0] = (steady(&counts), steady(&[]));
-    let study = study(&two_hosts(vec![disk]));
-    near(value(only(&study), 0, metric::EXCHANGE_RATE, Sum), 20.0);
+    let point = judged(disk);
+    near(value(&point, 0, metric::EXCHANGE_RATE, Sum), 20.0);
 }

@@ -7,7 +7,7 @@ use linerate_model::{
     Counter, Distribution, FlowReport, Interval, Nanos, TrialRecord, Validity, metric,
 };
 
-use crate::fixture::{has, job, near, only, samples, steady, trial, two_hosts, value};
+use crate::fixture::{has, job, judged, near, only, samples, steady, trial, two_hosts, value};
 
 const BLOCK: u64 = 4096;
 /// 3000 reads of 1 ms and 1000 writes of 2 ms a second: by Little's law 3 + 2 are under way.
@@ -53,8 +53,7 @@ fn disk() -> TrialRecord {
 
 #[test]
 fn each_direction_has_its_own_rates_and_times_and_both_add_up() {
-    let study = study(&two_hosts(vec![disk()]));
-    let point = only(&study);
+    let point = &judged(disk());
     let figure = |name, direction| value(point, 0, name, direction);
     for (direction, rate) in [(Rx, 3_000.0), (Tx, 1_000.0), (Sum, 4_000.0)] {
         near(figure(metric::IOPS, direction), rate);
@@ -80,8 +79,8 @@ fn each_direction_has_its_own_rates_and_times_and_both_add_up() {
 
 #[test]
 fn the_host_is_told_as_iometer_told_it() {
-    let study = study(&two_hosts(vec![disk()]));
-    let figure = |name| value(only(&study), 0, name, Sum);
+    let point = judged(disk());
+    let figure = |name| value(&point, 0, name, Sum);
     for (name, share) in [
         ("host_cpu", 0.4),
         ("host_cpu_user", 0.1),
@@ -107,8 +106,7 @@ fn what_the_device_counted_otherwise_is_marked() {
                 ("disk", "bytes_written", "vda", (WRITES * BLOCK) as f64),
             ]),
         )];
-        let study = study(&two_hosts(vec![disk]));
-        let point = only(&study);
+        let point = &judged(disk);
         assert_eq!(point.validity, Validity::Suspect);
         assert!(has(&point.why, |why| reads_differ(why, is_less)), "{:?}", point.why);
     }
@@ -120,8 +118,7 @@ fn a_depth_that_rate_and_time_do_not_make_is_marked() {
     for interval in &mut disk.jobs[0].0.intervals {
         interval.counters[Counter::OutstandingTime] = 2 * UNDER_WAY_NS;
     }
-    let study = study(&two_hosts(vec![disk]));
-    let point = only(&study);
+    let point = &judged(disk);
     near(value(point, 0, metric::DEPTH_ERROR, Sum), 0.5);
     assert_eq!(point.validity, Validity::Suspect);
     assert!(
@@ -167,8 +164,8 @@ fn a_transfer_that_outlasts_the_measurement_is_marked_if_none_that_is_counted_to
             service,
             ..Interval::default()
         });
-        let study = study(&two_hosts(vec![disk]));
-        only(&study).why.clone()
+        let point = judged(disk);
+        point.why.clone()
     };
     assert!(
         has(&with_last(2_400, 900), |why| is_of_seconds(why, 2.4)),
@@ -190,8 +187,8 @@ fn transfers_are_counted_whole_worker_by_worker() {
         interval.counters[Counter::ReadErrors] = 1;
     }
     two.jobs[0].0.intervals.extend(second);
-    let study = study(&two_hosts(vec![two]));
-    let counts = &only(&study).jobs[0].transfers;
+    let point = judged(two);
+    let counts = &point.jobs[0].transfers;
     assert_eq!(counts.iter().map(|one| one.worker).collect::<Vec<_>>(), [0, 1]);
     for (one, errors) in counts.iter().zip([0, 4]) {
         assert_eq!(
@@ -219,8 +216,7 @@ fn flushes_and_discards_have_rates_and_times_of_their_own_and_are_no_transfers()
         interval.flushes = Distribution::of(vec![(500_000, 50), (1_500_000, 50)]).into();
         interval.trims = Distribution::of(vec![(2_000_000, 50)]).into();
     }
-    let study = study(&two_hosts(vec![durable]));
-    let point = only(&study);
+    let point = &judged(durable);
     let figure = |name| value(point, 0, name, Sum);
     for (name, expected) in [
         ("iops", 4_000.0),

@@ -9,8 +9,8 @@ use linerate_model::{
 };
 
 use crate::fixture::{
-    campaign, costly, delivered, has, job, near, only, samples, steady, stream, trial, two_hosts,
-    value,
+    campaign, costly, delivered, has, job, judged, near, only, samples, steady, stream, trial,
+    two_hosts, value,
 };
 use Validity::{Invalid, Suspect, Valid};
 
@@ -41,23 +41,23 @@ fn a_killed_campaign_keeps_what_was_measured_and_counts_the_rest() {
     assert!(point.why.contains(&of_six(1, Reason::CampaignEnded)), "{:?}", point.why);
 
     let nothing = TrialRecord::new(trial(0, vec![job("tcp_stream", "a", "b")]).spec);
-    assert_eq!(only(&linerate_analysis::study(&two_hosts(vec![nothing]))).validity, Invalid);
+    assert_eq!(judged(nothing).validity, Invalid);
 }
 
 #[test]
 fn a_receiver_that_stopped_counting_invalidates_the_trial() {
     let mut cut = stream(0, 1_000_000);
     cut.jobs[0].1.intervals.truncate(3);
-    let study = study(&two_hosts(vec![cut]));
-    assert_eq!(only(&study).validity, Invalid);
+    let point = judged(cut);
+    assert_eq!(point.validity, Invalid);
     assert!(
-        has(&only(&study).why[1..], |why| matches!(why, Reason::Covered { share, .. }
+        has(&point.why[1..], |why| matches!(why, Reason::Covered { share, .. }
             if (share - 0.5).abs() < 0.005)),
         "{:?}",
-        only(&study).why
+        point.why
     );
     assert_eq!(
-        only(&study).trials[0].series[&IntervalSeries::Directed(metric::GOODPUT, Direction::Tx)],
+        point.trials[0].series[&IntervalSeries::Directed(metric::GOODPUT, Direction::Tx)],
         [Some(8e6), Some(8e6), Some(8e6), None, None]
     );
 }
@@ -67,18 +67,18 @@ fn steal_makes_a_trial_suspect_and_a_tester_limit_makes_it_invalid() {
     let mut stolen = costly();
     stolen.samples[0].1 =
         samples(&[("cpu", "idle", "cpu0", 0.98e9), ("cpu", "steal", "cpu0", 0.02e9)]);
-    let found = study(&two_hosts(vec![stolen]));
-    assert_eq!(only(&found).validity, Suspect, "{:?}", only(&found).why);
-    assert!(value(only(&found), 0, metric::GOODPUT, Tx).is_some());
+    let found = judged(stolen);
+    assert_eq!(found.validity, Suspect, "{:?}", found.why);
+    assert!(value(&found, 0, metric::GOODPUT, Tx).is_some());
 
     let mut limited = stream(0, 1_000_000);
     let incident = |kind| Incident { host: "left".into(), kind, message: "generator late".into() };
     limited.incidents.push(incident(IncidentKind::Rejected));
-    assert_eq!(only(&study(&two_hosts(vec![limited.clone()]))).validity, Valid);
+    assert_eq!(judged(limited.clone()).validity, Valid);
     limited.incidents.push(incident(IncidentKind::Tester));
-    let found = study(&two_hosts(vec![limited]));
-    assert_eq!(only(&found).validity, Invalid);
-    assert_eq!(only(&found).trials[0].why, [Reason::Incident(incident(IncidentKind::Tester))]);
+    let found = judged(limited);
+    assert_eq!(found.validity, Invalid);
+    assert_eq!(found.trials[0].why, [Reason::Incident(incident(IncidentKind::Tester))]);
 }
 
 #[test]
@@ -97,8 +97,7 @@ fn an_automatic_warm_up_cuts_the_slow_start_and_no_more() {
         interval
     };
     trial.jobs[0].1.intervals = (0..110).map(interval).collect();
-    let study = study(&two_hosts(vec![trial]));
-    let point = only(&study);
+    let point = &judged(trial);
     assert_eq!(point.trials[0].measured_from, 1.5);
     let goodput = value(point, 0, metric::GOODPUT, Tx).expect("goodput");
     assert!((goodput / 80e6 - 1.0).abs() < 0.001, "{goodput}");
@@ -108,19 +107,15 @@ fn an_automatic_warm_up_cuts_the_slow_start_and_no_more() {
 #[test]
 fn a_short_trial_that_scatters_is_not_called_unsteady_and_a_long_one_that_falls_is() {
     let scatter = [3, 8, 4, 9, 5, 2, 9, 9, 9, 9, 9, 9].map(|megabytes| megabytes * 1_000_000);
-    let found = study(&two_hosts(vec![delivered(&scatter)]));
-    assert_eq!((only(&found).validity, only(&found).trials[0].measured_from), (Valid, 0.2));
+    let found = judged(delivered(&scatter));
+    assert_eq!((found.validity, found.trials[0].measured_from), (Valid, 0.2));
 
     let falling: Vec<u64> = (0..110).map(|bin| 2_000_000 - bin * 10_000).collect();
-    let found = study(&two_hosts(vec![delivered(&falling)]));
-    assert_eq!(only(&found).validity, Suspect);
-    assert!(
-        has(&only(&found).why[..1], |why| not_steady(why, Class::Drifts)),
-        "{:?}",
-        only(&found).why
-    );
+    let found = judged(delivered(&falling));
+    assert_eq!(found.validity, Suspect);
+    assert!(has(&found.why[..1], |why| not_steady(why, Class::Drifts)), "{:?}", found.why);
     assert_eq!(
-        value(only(&found), 0, metric::GOODPUT, Tx),
+        value(&found, 0, metric::GOODPUT, Tx),
         None,
         "one number would depend on when it was stopped"
     );
@@ -181,8 +176,7 @@ fn a_rate_that_mostly_slows_down_is_told_in_levels_and_has_no_single_number() {
 
 #[test]
 fn a_long_warm_up_is_cut_where_it_ends() {
-    let found = study(&two_hosts(vec![stairs(0, 1, 2)]));
-    let point = only(&found);
+    let point = &judged(stairs(0, 1, 2));
     assert_eq!((point.validity, point.trials[0].measured_from), (Valid, 7.0), "{:?}", point.why);
     let goodput = value(point, 0, metric::GOODPUT, Tx).expect("a figure");
     assert!((goodput / 160e6 - 1.0).abs() < 0.01, "{goodput}");
@@ -198,7 +192,7 @@ fn steal_within_the_coarseness_of_its_reading_is_no_doubt() {
             ("cpu", "idle", "cpu0", 1e9 - per_second),
             ("cpu", "steal", "cpu0", per_second),
         ]);
-        only(&study(&two_hosts(vec![trial]))).validity
+        judged(trial).validity
     };
     assert_eq!((with_steal(7.4e6), with_steal(7.6e6)), (Valid, Suspect));
 }
@@ -213,9 +207,9 @@ fn what_others_took_is_of_the_cpu_that_lost_most_or_of_the_worker_that_waited_mo
             ("cpu", "idle", "cpu0", 5e8),
         ];
         trial.samples.push(("right".into(), samples(&lost)));
-        let study = study(&two_hosts(vec![trial]));
-        assert_eq!(only(&study).taken_by_end()[0], None, "nothing was read at the active end");
-        only(&study).taken()
+        let point = judged(trial);
+        assert_eq!(point.taken_by_end()[0], None, "nothing was read at the active end");
+        point.taken()
     };
     // Less the tick of 10 ms in four seconds by which a reading is coarse.
     near(of([0.1e9, 0.3e9]), 0.2975);
@@ -226,14 +220,10 @@ fn what_others_took_is_of_the_cpu_that_lost_most_or_of_the_worker_that_waited_mo
         .intervals
         .iter_mut()
         .for_each(|interval| interval.counters[Counter::RunQueueWait] = 200_000_000);
-    let waited = study(&two_hosts(vec![waits]));
-    near(only(&waited).taken(), 0.2);
-    assert_eq!(only(&waited).taken_by_end(), [None, only(&waited).taken()]);
-    assert_eq!(
-        only(&study(&two_hosts(vec![stream(0, 1_000_000)]))).taken(),
-        None,
-        "not read is not nothing"
-    );
+    let waited = judged(waits);
+    near(waited.taken(), 0.2);
+    assert_eq!(waited.taken_by_end(), [None, waited.taken()]);
+    assert_eq!(judged(stream(0, 1_000_000)).taken(), None, "not read is not nothing");
 }
 
 /// Requests on one kernel or on two, in whose third second these ends did not run for 500 ms.

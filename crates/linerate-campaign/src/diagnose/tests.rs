@@ -123,10 +123,8 @@ fn tested_by(
     let dynamic: &dyn Bench = bench;
     let (_, study) = dynamic.observe("baseline", &load.baseline())?;
     let point = &study.points[0];
-    let claim = suspects(point)
-        .into_iter()
-        .find(|(rule, _)| rule.name == "send_buffer")
-        .expect("it is suspected");
+    let mut claims = suspects(point).into_iter();
+    let claim = claims.find(|(rule, _)| rule.name == "send_buffer").expect("it is suspected");
     put_to_test(&mut Stages::new(dynamic, PLENTY), 1, (&load, point), claim, experiments)
 }
 
@@ -141,10 +139,8 @@ fn a_claim_that_is_right_is_proven_and_what_is_behind_it_is_looked_for() {
 fn a_proof_is_a_baseline_a_single_run_and_the_pairs() {
     let bench = SimulatedBench::new(SimulatedPath::default());
     climbed(&bench, &question(), 1).expect("every stage ends");
-    assert_eq!(
-        *bench.stages.borrow(),
-        [("baseline", 2), (SCOUT, 1), (PAIRS, 18)].map(|(name, n)| (name.to_owned(), n))
-    );
+    let stages = [("baseline", 2), (SCOUT, 1), (PAIRS, 18)];
+    assert_eq!(*bench.stages.borrow(), stages.map(|(name, n)| (name.to_owned(), n)));
 }
 
 #[test]
@@ -226,10 +222,7 @@ fn every_stage_is_a_plan_of_the_load_that_is_asked_about() {
     for draft in bench.drafts.borrow().iter() {
         assert_eq!(draft.campaign.seed, Some(77));
         for job in draft.sweeps.iter().flat_map(|sweep| &sweep.jobs) {
-            assert_eq!(
-                (job.workload.as_str(), job.from.as_str(), job.to.as_str()),
-                ("tcp_stream", "a", "b")
-            );
+            assert_eq!([&*job.workload, &*job.from, &*job.to], ["tcp_stream", "a", "b"]);
             assert_eq!(job.params.get("dscp"), Some(&8.into()));
         }
     }
@@ -238,10 +231,8 @@ fn every_stage_is_a_plan_of_the_load_that_is_asked_about() {
 #[test]
 fn a_parameter_that_is_no_assignment_is_refused() {
     let asked = Question { params: vec!["streams".into()], ..question() };
-    let Err(Failed(failure)) = climbed(&SimulatedBench::new(SimulatedPath::default()), &asked, 4)
-    else {
-        panic!("wrong")
-    };
+    let bench = SimulatedBench::new(SimulatedPath::default());
+    let Err(Failed(failure)) = climbed(&bench, &asked, 4) else { panic!("wrong") };
     assert_eq!(failure.exit(), Exit::Wrong);
     assert!(failure.message().contains("KEY=VALUE"), "{failure:?}");
 }
@@ -257,11 +248,8 @@ fn a_claim_that_is_wrong_is_set_aside_without_pairs() {
 #[test]
 fn a_claim_is_not_dropped_for_a_single_run() {
     let (_, bench) = rungs(wrong());
-    assert_eq!(
-        bench.n_completed(AGAIN),
-        Some(2),
-        "the change once more, beside the unchanged load"
-    );
+    // The change once more, beside the unchanged load.
+    assert_eq!(bench.n_completed(AGAIN), Some(2));
 }
 
 #[test]

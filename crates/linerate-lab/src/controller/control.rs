@@ -452,6 +452,11 @@ mod tests {
         Some(u32::from_be_bytes(frame[30..34].try_into().expect("four bytes")))
     }
 
+    /// Returns the answer to a command without payload to the first channel.
+    fn answer(control: &mut Control, instance: u8, kind: u8) -> Vec<u8> {
+        control.handle(&letter::command(instance, kind, (0, 0), &[]), NOW).remove(0).1
+    }
+
     fn word(frame: &[u8], at: usize) -> u32 {
         u32::from_be_bytes(frame[14 + at..18 + at].try_into().expect("four bytes"))
     }
@@ -468,11 +473,8 @@ mod tests {
         let mut control = control("configured=false\nchannels=2\n");
         let incoming = frame(MANAGEMENT, CONSOLE, 100);
         assert!(!control.receive(&incoming), "nothing passes before");
-        assert_eq!(
-            codes(&mut control, 1, 0x16, (0, 0), &[]),
-            Some(0x0001_0001),
-            "initialisation required"
-        );
+        let early = codes(&mut control, 1, 0x16, (0, 0), &[]);
+        assert_eq!(early, Some(0x0001_0001), "initialisation required");
         for (instance, kind, channel, payload) in [
             (2, SELECT_PACKAGE, PACKAGE_ITSELF, &[0, 0, 0, 1][..]),
             (3, CLEAR_INITIAL_STATE, 0, &[]),
@@ -483,11 +485,8 @@ mod tests {
             (8, 0x03, 0, &[]),
             (9, 0x08, 0, &[0, 0, 0, 0, 0, 0, 0, 7]),
         ] {
-            assert_eq!(
-                codes(&mut control, instance, kind, (0, channel), payload),
-                Some(COMPLETED),
-                "{kind:#x}"
-            );
+            let told = codes(&mut control, instance, kind, (0, channel), payload);
+            assert_eq!(told, Some(COMPLETED), "{kind:#x}");
         }
         assert!(control.receive(&incoming) && control.send(&frame(CONSOLE, MANAGEMENT, 100)));
         assert!(!control.send(&frame(CONSOLE, CONSOLE, 100)), "a sender that no channel knows");
@@ -499,19 +498,19 @@ mod tests {
     #[test]
     fn others_packages_and_missing_channels_are_treated_as_seen_in_real_ones() {
         let mut control = control("packages=2\n");
-        assert_eq!(codes(&mut control, 1, 0x15, (2, 0), &[]), None, "another's package");
-        assert_eq!(codes(&mut control, 2, CLEAR_INITIAL_STATE, (0, 5), &[]), None);
-        assert_eq!(codes(&mut control, 3, 0x15, (0, 5), &[]), Some(INVALID_PARAMETER));
-        assert_eq!(codes(&mut control, 4, CLEAR_INITIAL_STATE, (1, 0), &[]), Some(COMPLETED));
-        assert_eq!(codes(&mut control, 5, 0x50, (0, 0), &[0, 0, 1, 0x57]), Some(UNKNOWN_COMMAND));
-        assert_eq!(
-            codes(&mut control, 6, GET_PACKAGE_STATUS, (0, PACKAGE_ITSELF), &[]),
-            Some(COMPLETED)
-        );
-        assert_eq!(
-            codes(&mut control, 7, SELECT_PACKAGE, (0, PACKAGE_ITSELF), &[]),
-            Some(INVALID_LENGTH)
-        );
+        for (instance, kind, address, payload, expected) in [
+            // Another's package.
+            (1, 0x15, (2, 0), &[][..], None),
+            (2, CLEAR_INITIAL_STATE, (0, 5), &[], None),
+            (3, 0x15, (0, 5), &[], Some(INVALID_PARAMETER)),
+            (4, CLEAR_INITIAL_STATE, (1, 0), &[], Some(COMPLETED)),
+            (5, 0x50, (0, 0), &[0, 0, 1, 0x57], Some(UNKNOWN_COMMAND)),
+            (6, GET_PACKAGE_STATUS, (0, PACKAGE_ITSELF), &[], Some(COMPLETED)),
+            (7, SELECT_PACKAGE, (0, PACKAGE_ITSELF), &[], Some(INVALID_LENGTH)),
+        ] {
+            let told = codes(&mut control, instance, kind, address, payload);
+            assert_eq!(told, expected, "command {instance}");
+        }
     }
 
     #[test]
@@ -519,10 +518,8 @@ mod tests {
         let mut control = control("");
         let incoming = frame(MANAGEMENT, CONSOLE, 100);
         assert!(control.receive(&incoming));
-        assert_eq!(
-            codes(&mut control, 1, DESELECT_PACKAGE, (0, PACKAGE_ITSELF), &[]),
-            Some(COMPLETED)
-        );
+        let deselected = codes(&mut control, 1, DESELECT_PACKAGE, (0, PACKAGE_ITSELF), &[]);
+        assert_eq!(deselected, Some(COMPLETED));
         assert!(!control.receive(&incoming));
         assert_eq!(codes(&mut control, 2, 0x15, (0, 0), &[]), Some(COMPLETED));
         assert!(control.receive(&incoming));
@@ -540,59 +537,38 @@ mod tests {
         let outgoing = frame(CONSOLE, MANAGEMENT, 60);
         assert!(control.send(&outgoing));
         control.sent(&outgoing, Room::Found);
-        let answer = control
-            .handle(&letter::command(1, GET_PASS_THROUGH_STATISTICS, (0, 0), &[]), NOW)
-            .remove(0)
-            .1;
-        assert_eq!([20, 24, 28, 44, 48, 52, 60].map(|at| word(&answer, at)), [0, 1, 0, 7, 1, 0, 1]);
+        let told = answer(&mut control, 1, GET_PASS_THROUGH_STATISTICS);
+        assert_eq!([20, 24, 28, 44, 48, 52, 60].map(|at| word(&told, at)), [0, 1, 0, 7, 1, 0, 1]);
         assert_eq!(codes(&mut control, 2, 0x07, (0, 0), &[]), Some(COMPLETED), "network TX off");
         assert_eq!(codes(&mut control, 3, 0x04, (0, 0), &[0; 4]), Some(COMPLETED), "channel off");
         assert!(!control.send(&outgoing) && !control.receive(&frame(MANAGEMENT, CONSOLE, 100)));
-        let answer = control
-            .handle(&letter::command(4, GET_PASS_THROUGH_STATISTICS, (0, 0), &[]), NOW)
-            .remove(0)
-            .1;
-        let words = [24, 28, 32, 44, 48, 52].map(|at| word(&answer, at));
+        let told = answer(&mut control, 4, GET_PASS_THROUGH_STATISTICS);
+        let words = [24, 28, 32, 44, 48, 52].map(|at| word(&told, at));
         assert_eq!(words, [2, 1, 1, 8, 2, 1], "dropped for the channel's state");
-        let answer =
-            control.handle(&letter::command(5, GET_PORT_STATISTICS, (0, 0), &[]), NOW).remove(0).1;
-        assert_eq!(
-            (word(&answer, 48), word(&answer, 72)),
-            (10, 1),
-            "stations' frames over the port, in and out"
-        );
+        let told = answer(&mut control, 5, GET_PORT_STATISTICS);
+        let over_the_port = (word(&told, 48), word(&told, 72));
+        assert_eq!(over_the_port, (10, 1), "stations' frames, in and out");
     }
 
     #[test]
     fn a_retry_gets_the_answer_of_before() {
         let mut control = control("faults={clear_on_read=true}\n");
         assert!(control.receive(&frame(MANAGEMENT, CONSOLE, 1514)));
-        let read = |control: &mut Control, instance| {
-            control
-                .handle(&letter::command(instance, GET_PORT_STATISTICS, (0, 0), &[]), NOW)
-                .remove(0)
-                .1
-        };
-        let first = read(&mut control, 1);
+        let first = answer(&mut control, 1, GET_PORT_STATISTICS);
         assert_eq!((word(&first, 20), word(&first, 32)), (0, 1518));
-        assert_eq!(read(&mut control, 1), first, "the same command again");
-        let next = read(&mut control, 2);
-        assert_eq!(
-            (word(&next, 20), word(&next, 24), word(&next, 32)),
-            (0x7f, u32::MAX, 0),
-            "cleared, and says so"
-        );
+        let again = answer(&mut control, 1, GET_PORT_STATISTICS);
+        assert_eq!(again, first, "the same command again");
+        let next = answer(&mut control, 2, GET_PORT_STATISTICS);
+        let words = [20, 24, 32].map(|at| word(&next, at));
+        assert_eq!(words, [0x7f, u32::MAX, 0], "cleared, and says so");
     }
 
     #[test]
     fn statistics_come_in_old_sizes_and_all_ones_by_order() {
         let length = |control: &mut Control, instance, kind| {
-            let answer =
-                control.handle(&letter::command(instance, kind, (0, 0), &[]), NOW).remove(0).1;
-            (
-                u16::from_be_bytes([answer[20], answer[21]]),
-                answer[14 + 20..14 + 44].iter().all(|byte| *byte == 0xff),
-            )
+            let told = answer(control, instance, kind);
+            let are_ones = told[14 + 20..14 + 44].iter().all(|byte| *byte == 0xff);
+            (u16::from_be_bytes([told[20], told[21]]), are_ones)
         };
         let mut legacy = control("faults={legacy_statistics=true}\n");
         assert_eq!(length(&mut legacy, 1, GET_PORT_STATISTICS), (172, false));
@@ -630,18 +606,10 @@ mod tests {
 
     #[test]
     fn checksums_are_wrong_or_absent_by_order() {
-        let stated = |more: &str| {
-            let answer = control(more)
-                .handle(&letter::command(1, CLEAR_INITIAL_STATE, (0, 0), &[]), NOW)
-                .remove(0)
-                .1;
-            word(&answer, 20)
-        };
+        let stated = |more: &str| word(&answer(&mut control(more), 1, CLEAR_INITIAL_STATE), 20);
         let right = stated("");
-        assert_eq!(
-            (stated("faults={checksum='wrong'}\n"), stated("faults={checksum='none'}\n")),
-            (!right, 0)
-        );
+        assert_eq!(stated("faults={checksum='wrong'}\n"), !right);
+        assert_eq!(stated("faults={checksum='none'}\n"), 0);
     }
 
     #[test]
@@ -658,38 +626,23 @@ mod tests {
         let mut control = control("");
         assert_eq!(control.happen(Event::LinkDown, NOW), [], "not enabled");
         assert!(!control.receive(&frame(MANAGEMENT, CONSOLE, 100)), "no link");
-        assert_eq!(
-            codes(&mut control, 1, 0x08, (0, 0), &[0, 0, 0, 0x21, 0, 0, 0, 7]),
-            Some(COMPLETED)
-        );
+        let enabled = codes(&mut control, 1, 0x08, (0, 0), &[0, 0, 0, 0x21, 0, 0, 0, 7]);
+        assert_eq!(enabled, Some(COMPLETED));
         let up = control.happen(Event::LinkUp, NOW);
-        assert_eq!(
-            (up[0].1[14], up[0].1[17], word(&up[0].1, 16), word(&up[0].1, 20)),
-            (0x21, 0, 0, 0x6f)
-        );
+        let up = &up[0].1;
+        assert_eq!((up[14], up[17], word(up, 16), word(up, 20)), (0x21, 0, 0, 0x6f));
         assert_eq!(word(&control.happen(Event::ConfigurationRequired, NOW)[0].1, 16), 1);
         assert_eq!(word(&control.happen(Event::DriverStopped, NOW)[0].1, 20), 0);
-        assert_eq!(
-            codes(&mut control, 2, DESELECT_PACKAGE, (0, PACKAGE_ITSELF), &[]),
-            Some(COMPLETED)
-        );
-        assert_eq!(
-            control.happen(Event::DriverStarted, NOW),
-            [],
-            "a deselected package sends nothing"
-        );
+        let deselected = codes(&mut control, 2, DESELECT_PACKAGE, (0, PACKAGE_ITSELF), &[]);
+        assert_eq!(deselected, Some(COMPLETED));
+        let started = control.happen(Event::DriverStarted, NOW);
+        assert_eq!(started, [], "a deselected package sends nothing");
         let leaving =
             control.handle(&letter::command(3, SELECT_PACKAGE, (0, PACKAGE_ITSELF), &[0; 4]), NOW);
         assert_eq!(leaving.iter().map(|(_, frame)| frame[18]).collect::<Vec<_>>(), [0x81, 0xff]);
-        let answer = control
-            .handle(&letter::command(4, GET_CONTROL_STATISTICS, (0, 0), &[]), NOW)
-            .remove(0)
-            .1;
-        assert_eq!(
-            [20, 40, 44].map(|at| word(&answer, at)),
-            [4, 7, 4],
-            "commands, sent, notifications"
-        );
+        let told = answer(&mut control, 4, GET_CONTROL_STATISTICS);
+        let words = [20, 40, 44].map(|at| word(&told, at));
+        assert_eq!(words, [4, 7, 4], "commands, sent, notifications");
     }
 
     #[test]
@@ -699,11 +652,8 @@ mod tests {
         wrong[33] ^= 1;
         assert_eq!(control.handle(&wrong, NOW), []);
         assert_eq!(control.handle(&wrong[..20], NOW), []);
-        let answer = control
-            .handle(&letter::command(2, GET_CONTROL_STATISTICS, (0, 0), &[]), NOW)
-            .remove(0)
-            .1;
-        let words = [20, 24, 28, 32, 36].map(|at| word(&answer, at));
+        let told = answer(&mut control, 2, GET_CONTROL_STATISTICS);
+        let words = [20, 24, 28, 32, 36].map(|at| word(&told, at));
         assert_eq!(words, [1, 1, 0, 1, 3], "commands, dropped, unknown, checksum errors, received");
     }
 }

@@ -371,88 +371,72 @@ mod tests {
             assert_eq!((rows[row].len(), rows[row][0]), (80, kind));
         }
         // Of all: two workers, counts added, rates over the ten seconds in which both ran.
-        for row in [0, 1] {
-            assert_eq!(
-                (of(row, "# Workers"), of(row, "IOps"), of(row, "Read IOps")),
-                ("2", "1000.000000", "700.000000")
-            );
-            assert_eq!((of(row, "Write I/Os"), of(row, "Bytes Written")), ("3000", "12288000"));
-            assert_eq!(
-                (of(row, "MBps (Decimal)"), of(row, "Average Response Time")),
-                ("4.096000", "0.328000")
-            );
-            assert_eq!(
-                (of(row, "Errors"), of(row, "Read Errors"), of(row, "Write Errors")),
-                ("2", "2", "0")
-            );
+        for (name, expected) in [
+            ("# Workers", "2"),
+            ("IOps", "1000.000000"),
+            ("Read IOps", "700.000000"),
+            ("Write I/Os", "3000"),
+            ("Bytes Written", "12288000"),
+            ("MBps (Decimal)", "4.096000"),
+            ("Average Response Time", "0.328000"),
+            ("Errors", "2"),
+            ("Read Errors", "2"),
+            ("Write Errors", "0"),
             // 700 exchanges a second: a transfer and its reply are one transaction.
-            assert_eq!(of(row, "Transactions per Second"), "700.000000");
-            assert_eq!(
-                (of(row, "% CPU Utilization"), of(row, "CPU Effectiveness")),
-                ("40.000000", "25.000000")
-            );
-            assert_eq!(
-                (of(row, "Interrupts per Second"), of(row, "Segments Retransmitted/Second")),
-                ("1234.000000", "7.000000")
-            );
+            ("Transactions per Second", "700.000000"),
+            ("% CPU Utilization", "40.000000"),
+            ("CPU Effectiveness", "25.000000"),
+            ("Interrupts per Second", "1234.000000"),
+            ("Segments Retransmitted/Second", "7.000000"),
             // Not measured: no figure, no zero.
-            assert_eq!(
-                (
-                    of(row, "% DPC Time"),
-                    of(row, "Packets/Second"),
-                    of(row, "Connections per Second")
-                ),
-                ("", "", "")
-            );
-            assert_eq!(
-                (of(row, "0 to 50 uS"), of(row, "2 to 5 mS"), of(row, "50 to 100 uS")),
-                ("900", "100", "0")
-            );
+            ("% DPC Time", ""),
+            ("Packets/Second", ""),
+            ("Connections per Second", ""),
+            ("0 to 50 uS", "900"),
+            ("2 to 5 mS", "100"),
+            ("50 to 100 uS", "0"),
+        ] {
+            assert_eq!([0, 1].map(|row| of(row, name)), [expected; 2], "{name}");
         }
         // Each worker by itself; what is kept of both together only is empty.
         assert_eq!([2, 4].map(|row| of(row, "Read I/Os")), ["4200", "2800"]);
         assert_eq!([2, 4].map(|row| of(row, "Target Name")), ["Worker 1", "Worker 2"]);
         assert_eq!([3, 5].map(|row| of(row, "Target Name")), ["/dev/x"; 2]);
-        assert_eq!(
-            (of(2, "0 to 50 uS"), of(2, "Average Transaction Time"), of(2, "Queue Depth")),
-            ("", "", "4")
-        );
+        let columns = ["0 to 50 uS", "Average Transaction Time", "Queue Depth"];
+        assert_eq!(columns.map(|name| of(2, name)), ["", "", "4"]);
         assert!(lines.contains(&"4096,100,70,100,2,8,4096,4096,"), "{text}");
         assert!(lines[1] == "0,disks  two", "{}", lines[1]);
     }
 
     #[test]
     fn fio_has_a_section_for_each_direction_with_its_own_times() {
-        let mixed = super::super::fio::render(&study(700.0, 300.0));
-        let job = &mixed["jobs"][0];
-        assert_eq!(
-            (&job["read"]["iops"], &job["write"]["total_ios"]),
-            (&json!(700.0), &json!(3_000))
-        );
-        assert_eq!(
-            (&job["read"]["io_bytes"], &job["write"]["io_bytes"]),
-            (&json!(7_000 * 4096), &json!(3_000 * 4096))
-        );
-        assert_eq!((&job["sync"]["total_ios"], &job["trim"]["total_ios"]), (&json!(60), &json!(8)));
-        assert_eq!(&job["trim"]["io_bytes"], &json!(8 * 4096));
-        assert_eq!(
-            (&job["read"]["clat_ns"]["N"], &job["write"]["clat_ns"]["max"]),
-            (&json!(700), &json!(3_000_000))
-        );
-        let read = super::super::fio::render(&study(1_000.0, 0.0));
-        let job = &read["jobs"][0];
-        let clat = &job["read"]["clat_ns"];
-        assert_eq!(
-            (&clat["mean"], &clat["percentile"]["99.000000"]),
-            (&json!(336_000.0), &json!(3_000_000))
-        );
-        assert_eq!(
-            (&job["latency_us"]["50"], &job["latency_ms"]["4"], &job["iodepth_level"]["4"]),
-            (&json!(90.0), &json!(10.0), &json!(100.0))
-        );
-        assert_eq!(
-            (&job["read"]["bw"], &job["job options"]["rw"]),
-            (&json!(4_000), &json!("randrw"))
-        );
+        let holds = |study: &Value, expected: &[(&str, Value)]| {
+            let told = super::super::fio::render(study);
+            for (place, value) in expected {
+                assert_eq!(told["jobs"][0].pointer(place), Some(value), "{place}");
+            }
+        };
+        let mixed = [
+            ("/read/iops", json!(700.0)),
+            ("/write/total_ios", json!(3_000)),
+            ("/read/io_bytes", json!(7_000 * 4096)),
+            ("/write/io_bytes", json!(3_000 * 4096)),
+            ("/sync/total_ios", json!(60)),
+            ("/trim/total_ios", json!(8)),
+            ("/trim/io_bytes", json!(8 * 4096)),
+            ("/read/clat_ns/N", json!(700)),
+            ("/write/clat_ns/max", json!(3_000_000)),
+        ];
+        holds(&study(700.0, 300.0), &mixed);
+        let read = [
+            ("/read/clat_ns/mean", json!(336_000.0)),
+            ("/read/clat_ns/percentile/99.000000", json!(3_000_000)),
+            ("/latency_us/50", json!(90.0)),
+            ("/latency_ms/4", json!(10.0)),
+            ("/iodepth_level/4", json!(100.0)),
+            ("/read/bw", json!(4_000)),
+            ("/job options/rw", json!("randrw")),
+        ];
+        holds(&study(1_000.0, 0.0), &read);
     }
 }

@@ -5,21 +5,28 @@ use linerate_model::{
     BitRate, BoundClass, BoundPart, Bytes, CeilingScope, CeilingSubject, Direction, PartDetail,
     Validity, metric,
 };
-use linerate_report::document::{Block, Cell, Table};
+use linerate_report::document::{Block, Cell, Document, Table};
 use linerate_report::{Format, compose, text};
 
 use crate::{document, fixture, one};
 
+/// The table called `id`.
+fn table<'a>(document: &'a Document, id: &str) -> &'a Table {
+    document.tables().find(|table| table.id == id).unwrap_or_else(|| panic!("no table {id}"))
+}
+
+/// The place of the column called `head`.
+fn column(table: &Table, head: &str) -> usize {
+    table.columns.iter().position(|column| column.head == head).expect("the column")
+}
+
 #[test]
 fn an_impossible_point_has_no_figure_anywhere() {
     let document = document();
-    let table =
-        document.tables().find(|table| table.id == "throughput-1-goodput").expect("the table");
-    let row = table
-        .rows
-        .iter()
-        .find(|row| row.cells[0] == Cell::Coordinate { value: 262_144.0, label: "256 KiB".into() });
-    assert_eq!(row.expect("the row").cells[1], Cell::Missing("impossible".into()));
+    let at = Cell::Coordinate { value: 262_144.0, label: "256 KiB".into() };
+    let mut rows = table(&document, "throughput-1-goodput").rows.iter();
+    let row = rows.find(|row| row.cells[0] == at).expect("the row");
+    assert_eq!(row.cells[1], Cell::Missing("impossible".into()));
 }
 
 #[test]
@@ -29,19 +36,10 @@ fn one_direction_and_the_sum_of_both_are_told_apart() {
         Block::KeyFigures(figures) => Some(figures),
         _ => None,
     });
-    let told: Vec<(&str, Direction)> = figures
-        .expect("key figures")
-        .iter()
-        .take(2)
-        .map(|figure| (figure.label.as_str(), figure.direction))
-        .collect();
-    assert_eq!(
-        told,
-        [
-            ("Highest TCP goodput", Direction::Tx),
-            ("Highest TCP goodput, both directions", Direction::Sum)
-        ]
-    );
+    let figures = &figures.expect("key figures")[..2];
+    let [one, both] = [0, 1].map(|place: usize| (&*figures[place].label, figures[place].direction));
+    assert_eq!(one, ("Highest TCP goodput", Direction::Tx));
+    assert_eq!(both, ("Highest TCP goodput, both directions", Direction::Sum));
 }
 
 #[test]
@@ -60,12 +58,7 @@ fn requests_are_told_by_rate_and_latency_never_by_what_they_carry() {
     let summary = text::summary(&compose(&campaign, &study));
     let figures: Vec<&str> = summary.lines().filter(|line| line.starts_with("  ")).collect();
     assert!(figures.iter().any(|line| line.starts_with("  Highest tcp_rr rate ")), "{summary}");
-    assert!(
-        !figures
-            .iter()
-            .any(|line| line.contains("tcp_rr goodput") || line.contains("tcp_rr packet")),
-        "{summary}"
-    );
+    assert!(!summary.contains("tcp_rr goodput") && !summary.contains("tcp_rr packet"), "{summary}");
     assert!(figures.iter().any(|line| line.starts_with("  Highest UDP goodput ")), "{summary}");
 }
 
@@ -87,14 +80,10 @@ fn every_stream_is_told_its_own_cost() {
 #[test]
 fn an_expected_value_is_not_drawn_as_a_ceiling() {
     let document = document();
-    let expected =
-        document.tables().find(|table| table.id == "limits-expected").expect("the table");
+    let expected = table(&document, "limits-expected");
     assert_eq!(expected.rows[0].cells[0], Cell::text("peer window over round-trip time"));
-    let ceilings =
-        document.tables().find(|table| table.id == "limits-ceilings").expect("the table");
-    assert!(
-        ceilings.rows.iter().all(|row| row.cells[0] == Cell::text("ethernet 1 Gbit/s, MTU 1500"))
-    );
+    let mut ceilings = table(&document, "limits-ceilings").rows.iter();
+    assert!(ceilings.all(|row| row.cells[0] == Cell::text("ethernet 1 Gbit/s, MTU 1500")));
     let page = one(Format::Html);
     let charts = page
         .split("<script type=\"application/json\"")
@@ -109,24 +98,16 @@ fn transfers_that_never_ended_are_counted_and_their_mean_time_is_a_bound() {
     let is_of_disk = |head: &'static str| {
         move |table: &&Table| table.columns.iter().any(|column| column.head == head)
     };
-    let cell = |table: &Table, row: usize, head: &str| {
-        let column =
-            table.columns.iter().position(|column| column.head == head).expect("the column");
-        table.rows[row].cells[column].clone()
-    };
+    let cell =
+        |table: &Table, row: usize, head: &str| table.rows[row].cells[column(table, head)].clone();
     // Of depth 64: all, reads, writes.
-    let account = document
-        .tables()
-        .filter(|table| table.id.starts_with("account-"))
-        .find(is_of_disk("operations"));
-    let account = account.expect("the account of the disk");
+    let mut accounts = document.tables().filter(|table| table.id.starts_with("account-"));
+    let account = accounts.find(is_of_disk("operations")).expect("the account of the disk");
     let count = |row: usize, head: &str| cell(account, row, head).value().expect("a count");
     let last = account.rows.len() - 3;
     for row in last..account.rows.len() {
-        assert_eq!(
-            count(row, "due"),
-            count(row, "answered") + count(row, "lost") + count(row, "open")
-        );
+        let ended = ["answered", "lost", "open"].map(|head| count(row, head));
+        assert_eq!(count(row, "due"), ended.iter().sum::<f64>());
     }
     // Four in each of six runs.
     assert_eq!([last, last + 1, last + 2].map(|row| count(row, "open")), [24.0, 24.0, 0.0]);
@@ -139,19 +120,13 @@ fn transfers_that_never_ended_are_counted_and_their_mean_time_is_a_bound() {
 #[test]
 fn losses_stand_where_they_were_found() {
     let document = document();
-    let ledger = document.tables().find(|table| table.id == "loss-3").expect("the ledger");
-    let column = |head: &str| {
-        ledger.columns.iter().position(|column| column.head == head).expect("the column")
-    };
-    let count = |head: &str| {
-        ledger.rows.last().and_then(|row| row.cells[column(head)].value()).expect("a number")
-    };
+    let ledger = table(&document, "loss-3");
+    let row = ledger.rows.last().expect("a row");
+    let count = |head: &str| row.cells[column(ledger, head)].value().expect("a number");
     assert!(count("lost") > 0.0);
     assert_eq!(count("at receiver socket") + count("unexplained"), count("lost"));
-    assert!(
-        ledger.columns.iter().all(|column| column.head != "duplicates"),
-        "nothing was received twice"
-    );
+    // Nothing was received twice.
+    assert!(ledger.columns.iter().all(|column| column.head != "duplicates"));
 }
 
 #[test]
@@ -173,17 +148,11 @@ fn what_a_controller_dropped_stands_where_loss_is_told_if_one_was_read() {
         }
     }
     let table = told(&study).expect("two points have readings");
-    let share = table
-        .columns
-        .iter()
-        .position(|column| column.head == "of received frames")
-        .expect("the share");
+    let share = column(&table, "of received frames");
     let shares: Vec<Option<f64>> = table.rows.iter().map(|row| row.cells[share].value()).collect();
     assert_eq!(shares, [Some(0.0), Some(0.05)], "points without a reading are absent");
-    assert!(
-        table.columns.iter().any(|column| column.head == "retransmits"),
-        "beside what TCP noticed"
-    );
+    // Beside what TCP noticed.
+    assert!(table.columns.iter().any(|column| column.head == "retransmits"));
 }
 
 #[test]
@@ -195,12 +164,8 @@ fn the_highest_is_the_highest_even_if_it_is_suspect_and_the_highest_valid_stands
         .find(|p| p.parameters.values().filter(|v| **v == "1 MiB").count() == 2);
     let best = best.expect("1 MiB by 1 MiB");
     best.validity = Validity::Suspect;
-    for metric in best
-        .jobs
-        .iter_mut()
-        .flat_map(|job| &mut job.metrics)
-        .filter(|metric| metric.metric == metric::GOODPUT)
-    {
+    let metrics = best.jobs.iter_mut().flat_map(|job| &mut job.metrics);
+    for metric in metrics.filter(|metric| metric.metric == metric::GOODPUT) {
         metric.estimate.as_mut().expect("an estimate").value *= 1.001;
     }
     let summary = text::summary(&compose(&campaign, &study));
@@ -208,47 +173,32 @@ fn the_highest_is_the_highest_even_if_it_is_suspect_and_the_highest_valid_stands
     let text = summary.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("highest of valid points: "), "{summary}");
     let highest = text.split("Highest ").find(|part| part.starts_with("TCP goodput "));
-    assert!(
-        highest.is_some_and(|part| part.contains("message size 1 MiB, socket buffer 1 MiB")),
-        "{summary}"
-    );
+    let best = "message size 1 MiB, socket buffer 1 MiB";
+    assert!(highest.is_some_and(|part| part.contains(best)), "{summary}");
 }
 
 /// A campaign that was ended: nothing is known against trials that never began.
 #[test]
 fn trials_that_were_not_run_are_not_among_those_that_are_not_valid() {
     let (mut campaign, mut study) = fixture::fixture();
-    let ids: Vec<_> = study.points[0]
-        .trials
-        .iter()
-        .chain(&study.points[1].trials[..1])
-        .map(|trial| trial.id)
-        .collect();
+    let unreached = study.points[0].trials.iter().chain(&study.points[1].trials[..1]);
+    let ids: Vec<_> = unreached.map(|trial| trial.id).collect();
     for trial in campaign.trials.iter_mut().filter(|trial| ids.contains(&trial.spec.id)) {
         (trial.started, trial.outcome) = (None, None);
     }
-    for trial in study
-        .points
-        .iter_mut()
-        .flat_map(|point| &mut point.trials)
-        .filter(|trial| ids.contains(&trial.id))
-    {
+    let trials = study.points.iter_mut().flat_map(|point| &mut point.trials);
+    for trial in trials.filter(|trial| ids.contains(&trial.id)) {
         (trial.validity, trial.why) = (Validity::Invalid, vec![Reason::NotRun]);
     }
     (study.points[0].validity, study.points[0].why) = (Validity::Invalid, vec![Reason::NoFigure]);
     let document = compose(&campaign, &study);
-    let table = document
-        .tables()
-        .find(|table| table.id == "validity-trials")
-        .expect("others are not valid");
-    let told: Vec<String> = table.rows.iter().map(|row| format!("{:?}", row.cells)).collect();
+    let rows = table(&document, "validity-trials").rows.iter();
+    let told: Vec<String> = rows.map(|row| format!("{:?}", row.cells)).collect();
     let wrong =
         |row: &&String| row.contains("not run") || row.contains("no trial has a valid figure");
     assert_eq!(told.iter().filter(wrong).count(), 0, "{told:?}");
-    assert!(
-        text::summary(&document)
-            .contains(&format!("{} trials were planned and not run", ids.len()))
-    );
+    let unrun = format!("{} trials were planned and not run", ids.len());
+    assert!(text::summary(&document).contains(&unrun));
 }
 
 #[test]
@@ -270,12 +220,8 @@ fn the_port_and_the_bus_behind_it_are_both_drawn() {
         let named = |what: &str| table.columns.iter().any(|column| column.head.starts_with(what));
         named("ceiling, ethernet") && named("ceiling, pcie 0000:01:00.0 of b (writing)")
     });
-    let table = both.expect("a chart with two ceilings");
-    assert!(
-        table.note.as_ref().is_some_and(|note| note.contains("pcie 0000:01:00.0")),
-        "{:?}",
-        table.note
-    );
+    let note = &both.expect("a chart with two ceilings").note;
+    assert!(note.as_ref().is_some_and(|note| note.contains("pcie 0000:01:00.0")), "{note:?}");
 }
 
 #[test]
@@ -320,14 +266,10 @@ fn of_several_jobs_the_ports_together_and_the_bus_behind_them_are_both_drawn() {
 fn points_that_lost_nothing_are_told_in_one_sentence_and_losses_one_by_one() {
     let (campaign, mut study) = fixture::fixture();
     let answer = |study: &Study| {
-        let document = compose(&campaign, study);
-        let blocks = document
-            .sections
-            .into_iter()
-            .find(|section| section.id == "answer")
-            .expect("a section")
-            .blocks;
-        let lists = blocks
+        let mut sections = compose(&campaign, study).sections.into_iter();
+        let answer = sections.find(|section| section.id == "answer").expect("a section");
+        let lists = answer
+            .blocks
             .into_iter()
             .filter_map(|block| if let Block::List(told) = block { Some(told) } else { None });
         lists.flatten().filter(|told| told.starts_with("disk and network")).collect::<Vec<String>>()
@@ -356,8 +298,7 @@ fn a_remedy_is_named_once_and_not_for_each_trial() {
     }
     let document = compose(&campaign, &study);
     let remedies = |id: &str| {
-        let table = document.tables().find(|table| table.id == id).expect("not all are valid");
-        let rows = table.rows.iter().map(|row| format!("{:?}", row.cells));
+        let rows = table(&document, id).rows.iter().map(|row| format!("{:?}", row.cells));
         rows.filter(|row| row.contains("Stop them")).count()
     };
     assert_eq!([remedies("validity-reasons"), remedies("validity-trials")], [1, 0]);

@@ -192,7 +192,6 @@ impl Link {
     }
 
     /// Bits each way that are left to packets.
-    #[must_use]
     pub fn packet_rate(&self) -> BitRate {
         BitRate(self.rate.0 * (1.0 - self.link_layer_share()))
     }
@@ -219,31 +218,26 @@ impl Link {
     }
 
     /// Returns the overhead of a memory request: 20 or 24 bytes, and what was asked for beyond.
-    #[must_use]
     pub fn request_overhead(&self) -> Bytes {
         self.extras() + self.request_header()
     }
 
     /// Returns the header of a memory request.
-    #[must_use]
     pub(crate) fn request_header(&self) -> Bytes {
         if self.addressing == Addressing::Bits32 { HEADER_3DW } else { HEADER_4DW }
     }
 
     /// Returns the overhead of a completion with data: 20 bytes, and what was asked for beyond.
-    #[must_use]
     pub(crate) fn completion_overhead(&self) -> Bytes {
         self.extras() + HEADER_3DW
     }
 
     /// Returns the end-to-end check of each packet.
-    #[must_use]
     pub(crate) fn check_bytes(&self) -> Bytes {
         if self.check == EndToEndCheck::Present { ECRC } else { Bytes(0) }
     }
 
     /// Returns the bytes counted for the link layer on each packet.
-    #[must_use]
     pub(crate) fn link_layer_bytes(&self) -> Bytes {
         if self.dllp == LinkLayerPackets::Idt { IDT_DLLP_SHARE } else { Bytes(0) }
     }
@@ -317,19 +311,16 @@ impl Link {
     }
 
     /// Returns the most the device writes to memory in transactions of `size` bytes.
-    #[must_use]
     pub fn write(&self, size: Bytes) -> BitRate {
         self.bandwidth(size, self.write_bytes(size))
     }
 
     /// Returns the most the device reads from memory in transactions of `size` bytes.
-    #[must_use]
     pub fn read(&self, size: Bytes) -> BitRate {
         self.bandwidth(size, self.read_bytes(size))
     }
 
     /// Returns the most it moves when it reads and writes equally often: both directions added.
-    #[must_use]
     pub fn both(&self, size: Bytes) -> BitRate {
         let (write, read) = (self.write_bytes(size), self.read_bytes(size));
         // Reads and writes compete for the upward direction: requests share it with written data.
@@ -382,11 +373,8 @@ mod tests {
             (5, 1, 4096, 4239),
         ];
         for (generation, lanes, payload, symbols) in golden {
-            assert_eq!(
-                latency_limit(generation, lanes, Bytes(payload)),
-                symbols,
-                "{generation} x{lanes} {payload}"
-            );
+            let found = latency_limit(generation, lanes, Bytes(payload));
+            assert_eq!(found, symbols, "{generation} x{lanes} {payload}");
         }
     }
 
@@ -403,11 +391,8 @@ mod tests {
         link.dllp = LinkLayerPackets::Realistic;
         // 8 B per 118 symbol times x 8 lanes is 0.85 % for each kind of link-layer packet.
         let skip = 4.0 / 1538.0;
-        assert!(
-            (link.link_layer_share() - 2.0 * 0.0085 - skip).abs() < 1e-4,
-            "{}",
-            link.link_layer_share()
-        );
+        let share = link.link_layer_share();
+        assert!((share - 2.0 * 0.0085 - skip).abs() < 1e-4, "{share}");
         assert!(!link.is_bound());
     }
 
@@ -439,11 +424,8 @@ mod tests {
         // overhead.
         for (mps, gigabits) in [(128, 55.35), (256, 59.36), (512, 61.59)] {
             let link = Link::new(2, 16, Bytes(mps), Bytes(4096)).expect("known");
-            assert!(
-                near(link.read(Bytes(4096)), gigabits, 0.0051),
-                "{mps}: {}",
-                link.read(Bytes(4096))
-            );
+            let read = link.read(Bytes(4096));
+            assert!(near(read, gigabits, 0.0051), "{mps}: {read}");
         }
     }
 
@@ -457,15 +439,10 @@ mod tests {
         let golden =
             [(64, 42.10, 44.10), (256, 52.92, 53.69), (512, 52.92, 53.69), (1500, 52.82, 53.60)];
         for (size, write, read) in golden {
+            let rates = [link.write(Bytes(size)), link.read(Bytes(size))];
             assert!(
-                near(link.write(Bytes(size)), write, 0.011),
-                "{size}: {}",
-                link.write(Bytes(size))
-            );
-            assert!(
-                near(link.read(Bytes(size)), read, 0.011),
-                "{size}: {}",
-                link.read(Bytes(size))
+                near(rates[0], write, 0.011) && near(rates[1], read, 0.011),
+                "{size}: {rates:?}"
             );
         }
     }
@@ -482,11 +459,8 @@ mod tests {
     fn a_transaction_that_starts_askew_is_cut_at_pages_and_completion_boundaries() {
         let mut link = Link::new(3, 8, Bytes(256), Bytes(512)).expect("known");
         let counts = |link: &Link, size| {
-            (
-                link.write_packets(Bytes(size)),
-                link.read_requests(Bytes(size)),
-                link.completions(Bytes(size)),
-            )
+            let size = Bytes(size);
+            (link.write_packets(size), link.read_requests(size), link.completions(size))
         };
         assert_eq!(counts(&link, 4096), (16, 8, 16));
         // 96 B before a page's end, and 160 B after it.
