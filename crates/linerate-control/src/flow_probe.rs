@@ -154,7 +154,7 @@ mod tests {
     fn two_legs(policy: &str) -> Option<[Namespace; 2]> {
         let made = |end| {
             let name = format!("lr-probe{policy}{end}-{}", std::process::id());
-            Namespace::new("two legs", name)
+            Namespace::new(name)
         };
         let namespaces = [made("a")?, made("b")?];
         let [a, b] = &namespaces;

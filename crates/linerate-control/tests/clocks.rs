@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use linerate_analysis::statistics::exchange;
 use linerate_analysis::{Study, study};
 use linerate_control::{Exit, run};
 use linerate_model::{
@@ -12,7 +13,7 @@ use linerate_model::{
 use serde_json::json;
 
 use crate::common::{Recorded, campaign, endpoint, job, trial};
-use crate::host::{Namespace, ran};
+use crate::host::{Namespace, ran, skip};
 
 /// Offset of the other clock.
 const AHEAD_S: i64 = 86_400;
@@ -34,8 +35,8 @@ struct Space {
 
 impl Space {
     /// Makes a namespace with addresses of its own; `None`, with a message, if that is impossible.
-    fn build(test: &str, network: u8) -> Option<Self> {
-        let namespace = Namespace::new(test, format!("lr-{}-clocks{network}", std::process::id()))?;
+    fn build(network: u8) -> Option<Self> {
+        let namespace = Namespace::new(format!("lr-{}-clocks{network}", std::process::id()))?;
         let (name, device) = (&namespace.name, format!("lr{}-{network}", std::process::id()));
         for command in [
             format!("ip link add {device} type veth peer name lr1 netns {name}"),
@@ -115,57 +116,37 @@ fn figure(study: &Study, metric: &'static Metric) -> Option<f64> {
 }
 
 /// Returns true, and says so, if this machine was too busy for figures.
-fn too_busy(test: &str, study: &Study) -> bool {
+fn too_busy(study: &Study) -> bool {
     let point = &study.points[0];
     let stalls = point.trials.iter().map(|trial| trial.stalls.len()).sum::<usize>();
     let has_times = point.jobs[0].service.count() > 0;
     let busy = point.validity == Validity::Invalid || (!has_times && stalls > 0);
     if busy {
-        println!("skipped: {test}: {:?}, {stalls} stalls, times: {has_times}", point.validity);
+        let why = format!("{:?}, {stalls} stalls, times: {has_times}", point.validity);
+        let _nothing = skip::<()>(why);
     }
     busy
 }
 
 #[test]
 fn a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_it() {
-    let Some(space) = Space::build(
-        "a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_it",
-        8,
-    ) else {
-        return;
-    };
+    let Some(space) = Space::build(8) else { return };
     let (shifted, judged) = measured(&space, AHEAD_S);
     let clocks = &shifted.trials[0].clocks;
-    assert_eq!(
-        clocks.hosts.iter().map(|host| host.host.as_str()).collect::<Vec<_>>(),
-        ["there"],
-        "ours is exact"
-    );
+    // Ours is exact.
+    assert!(clocks.hosts.iter().map(|host| host.host.as_str()).eq(["there"]), "{clocks:?}");
     let truth = AHEAD_S * 1_000_000_000;
     for made in &clocks.hosts[0].exchanges {
-        let offset = linerate_analysis::statistics::exchange(
-            made.sent,
-            made.arrived,
-            made.answered,
-            made.heard,
-        )
-        .unwrap();
-        assert!(
-            (offset.offset - truth as f64).abs() <= offset.uncertainty + 1.0,
-            "{made:?}: {offset:?}"
-        );
+        let offset = exchange(made.sent, made.arrived, made.answered, made.heard).unwrap();
+        let error = (offset.offset - truth as f64).abs();
+        assert!(error <= offset.uncertainty + 1.0, "{made:?}: {offset:?}");
     }
     assert!(clocks.hosts[0].exchanges.len() >= 2, "before and after: {clocks:?}");
     let sent = clocks.told[1];
-    assert!(
-        (sent.peer.ahead_ns + truth).unsigned_abs() <= sent.peer.added_ns,
-        "the offset that the receiver got: {sent:?}"
-    );
+    // The offset that the receiver got.
+    assert!((sent.peer.ahead_ns + truth).unsigned_abs() <= sent.peer.added_ns, "{sent:?}");
 
-    if too_busy(
-        "a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_it",
-        &judged,
-    ) {
+    if too_busy(&judged) {
         return;
     }
     let doubt = figure(&judged, metric::CLOCK_UNCERTAINTY).expect("two clocks") * 1e9;
@@ -190,11 +171,7 @@ fn a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_i
 
 #[test]
 fn two_agents_of_one_kernel_have_one_clock_and_their_times_are_exact() {
-    let Some(space) =
-        Space::build("two_agents_of_one_kernel_have_one_clock_and_their_times_are_exact", 9)
-    else {
-        return;
-    };
+    let Some(space) = Space::build(9) else { return };
     let (campaign, judged) = measured(&space, 0);
     assert!(campaign.trials[0].clocks.is_empty());
     assert_eq!(
@@ -203,7 +180,7 @@ fn two_agents_of_one_kernel_have_one_clock_and_their_times_are_exact() {
     );
     assert_eq!(campaign.trials[0].skew.map(|(_, uncertainty)| uncertainty), Some(0));
     assert_eq!(figure(&judged, metric::CLOCK_UNCERTAINTY), None);
-    if too_busy("two_agents_of_one_kernel_have_one_clock_and_their_times_are_exact", &judged) {
+    if too_busy(&judged) {
         return;
     }
     println!("one clock: one way {:?} s", figure(&judged, metric::SERVICE_TIME_P50));

@@ -251,13 +251,13 @@ struct Space(Namespace);
 impl Space {
     /// Makes the namespace. Prints a skip and returns `None` if that is not possible.
     fn new() -> Option<Self> {
-        let (test, name) = ("a host that is gone", format!("lr-test-gone-{}", std::process::id()));
-        let space = Self(Namespace::new(test, name)?);
+        let name = format!("lr-test-gone-{}", std::process::id());
+        let space = Self(Namespace::new(name)?);
         space.0.ran("ip link set lo up");
         let table = "nft table ip t { chain c { type filter hook input priority 0; }; }";
         match tried(&format!("ip netns exec {} {table}", space.0.name)) {
             Ok(_) => Some(space),
-            Err(complaint) => skip(test, &complaint),
+            Err(complaint) => skip(complaint),
         }
     }
 
@@ -326,12 +326,9 @@ fn a_trial_that_needs_more_memory_than_a_conductor_may_have_is_refused_before_it
         let mut recorded = Recorded::default();
         let summary = run(campaign, &mut recorded, &mut |_| {}).unwrap();
         assert_eq!(summary.completed, completed, "{:?}", recorded.incidents());
-        let refusals = recorded
-            .incidents()
-            .iter()
-            .filter(|incident| incident.message.contains("it needs up to"))
-            .count();
-        assert_eq!(refusals, 1 - completed, "{:?}", recorded.incidents());
+        let incidents = recorded.incidents();
+        let refusals = incidents.iter().filter(|one| one.message.contains("it needs up to"));
+        assert_eq!(refusals.count(), 1 - completed, "{incidents:?}");
     }
 }
 
@@ -402,11 +399,8 @@ fn a_workload_that_panics_or_fails_costs_one_trial_and_reports_the_reason() {
         trial(id, vec![job("broken", a, b, json!({ "panic": how }))])
     };
     let (a, b) = ends();
-    let mut trials: Vec<_> = ["listen", "accept", "connect", "no"]
-        .iter()
-        .enumerate()
-        .map(|(id, how)| broken(id as u32, how))
-        .collect();
+    let hows = ["listen", "accept", "connect", "no"];
+    let mut trials: Vec<_> = (0..).zip(hows).map(|(id, how)| broken(id, how)).collect();
     trials.push(trial(4, vec![job("no_such_workload", a.clone(), b.clone(), json!({}))]));
     trials.push(trial(5, vec![job("null", a, b, json!({}))]));
     let mut campaign = campaign(trials);
@@ -419,10 +413,8 @@ fn a_workload_that_panics_or_fails_costs_one_trial_and_reports_the_reason() {
     for expected in
         ["listened", "accepted", "connected", "it never works", "no workload `no_such_workload`"]
     {
-        assert!(
-            messages.iter().any(|message| message.contains(expected)),
-            "{expected}: {messages:?}"
-        );
+        let is_told = messages.iter().any(|message| message.contains(expected));
+        assert!(is_told, "{expected}: {messages:?}");
     }
 }
 
@@ -454,10 +446,9 @@ fn a_campaign_stops_within_a_trial_when_asked_to() {
 #[test]
 fn a_command_without_the_protocol_is_reported_with_its_last_output() {
     let mut campaign = campaign_at(ANY_PORT, 1);
-    let argv = ["sh", "-c", "echo 'Permission denied (publickey).' >&2; exit 255"]
-        .map(str::to_owned)
-        .to_vec();
-    campaign.testbed.hosts = vec![("here".into(), HostAddress::Command(argv))];
+    let argv = ["sh", "-c", "echo 'Permission denied (publickey).' >&2; exit 255"];
+    let address = HostAddress::Command(argv.map(str::to_owned).to_vec());
+    campaign.testbed.hosts = vec![("here".into(), address)];
     let error = run(campaign, &mut Recorded::default(), &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("Permission denied (publickey)."), "{error}");
 }

@@ -53,6 +53,18 @@ fn run_quietly(campaign: CampaignRun) -> Result<linerate_control::RunSummary, Co
     run(campaign, &mut Recorded::default(), &mut |_| {})
 }
 
+/// Returns why a conductor with the keys in `directory` may not measure at `agent`.
+fn refusal(agent: &Listening, directory: &TempDir) -> ControlError {
+    run_quietly(campaign_at(agent, Some(store(directory)))).unwrap_err()
+}
+
+/// Does the same where it is for a key.
+fn key_refusal(agent: &Listening, directory: &TempDir) -> String {
+    let error = refusal(agent, directory);
+    assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
+    error.to_string()
+}
+
 #[test]
 fn the_right_token_pairs_both_ends_and_they_work_together_over_tls() {
     let (there, here) = directories();
@@ -76,14 +88,12 @@ fn an_agent_refuses_a_key_it_does_not_know_and_a_conductor_likewise() {
     // The stranger knows the agent's key, but the agent does not know the stranger's.
     let at = ReachedAt::new("127.0.0.1", ANY_PORT.ip());
     store(&stranger).trust("there", store(&there).fingerprint(), Right::BeMeasured, &at).unwrap();
-    let error = run_quietly(campaign_at(&agent, Some(store(&stranger)))).unwrap_err();
-    assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
-    assert!(error.to_string().contains("linerate pair"), "{error}");
+    let error = key_refusal(&agent, &stranger);
+    assert!(error.contains("linerate pair"), "{error}");
 
     // The conductor has forgotten the agent's key, and knows another.
     store(&here).trust("there", store(&stranger).fingerprint(), Right::BeMeasured, &at).unwrap();
-    let error = run_quietly(campaign_at(&agent, Some(store(&here)))).unwrap_err();
-    assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
+    key_refusal(&agent, &here);
 
     // Without any key there is no TLS, and the agent refuses with that reason.
     let error = run_quietly(campaign_at(&agent, None)).unwrap_err();
@@ -96,23 +106,20 @@ fn another_paired_host_at_an_address_is_refused_and_so_is_measuring_the_other_wa
     pair(&one, &here);
     // The other host was paired at another address, and answers at this one.
     let elsewhere = ReachedAt::new("198.18.0.9", "198.18.0.9".parse().unwrap());
-    store(&here)
-        .trust("other", store(&other).fingerprint(), Right::BeMeasured, &elsewhere)
-        .unwrap();
+    let key = store(&other).fingerprint();
+    store(&here).trust("other", key, Right::BeMeasured, &elsewhere).unwrap();
     store(&other).trust("here", store(&here).fingerprint(), Right::Conduct, &elsewhere).unwrap();
     let agent = serve(Access::Paired(store(&other)));
-    let error = run_quietly(campaign_at(&agent, Some(store(&here)))).unwrap_err().to_string();
-    assert!(
-        error.contains("answers with the key of other") && error.contains("there ("),
-        "{error}"
-    );
+    let error = refusal(&agent, &here).to_string();
+    for part in ["answers with the key of other", "there ("] {
+        assert!(error.contains(part), "{error}");
+    }
 
     // The host that was paired to be measured may not conduct here.
     let agent = serve(Access::Paired(store(&here)));
     let at = ReachedAt::new("127.0.0.1", ANY_PORT.ip());
     store(&one).trust("here", store(&here).fingerprint(), Right::BeMeasured, &at).unwrap();
-    let error = run_quietly(campaign_at(&agent, Some(store(&one)))).unwrap_err();
-    assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
+    key_refusal(&agent, &one);
 }
 
 #[test]
@@ -124,18 +131,11 @@ fn a_host_paired_on_loopback_is_not_contacted_without_tls() {
     store(&here).trust("other", other, Right::BeMeasured, &elsewhere).unwrap();
     // Another program listens at its address now, without keys.
     let agent = serve(Access::Loopback);
-    let error = run_quietly(campaign_at(&agent, Some(store(&here)))).unwrap_err();
-    assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
-    assert!(
-        error.to_string().contains("there (") && error.to_string().contains("pair forget"),
-        "{error}"
-    );
+    let error = key_refusal(&agent, &here);
+    assert!(error.contains("there (") && error.contains("pair forget"), "{error}");
     assert_eq!(store(&here).forget("there").unwrap(), 1);
-    assert_eq!(
-        run_quietly(campaign_at(&agent, Some(store(&here)))).unwrap().completed,
-        1,
-        "nobody was paired there"
-    );
+    let summary = run_quietly(campaign_at(&agent, Some(store(&here)))).unwrap();
+    assert_eq!(summary.completed, 1, "nobody was paired there");
 }
 
 #[test]

@@ -24,8 +24,8 @@ struct Disk {
 
 impl Disk {
     /// Attaches and claims the device; `None`, with a message, without loop devices.
-    fn claimed(test: &str) -> Option<Self> {
-        let on = Loop::within(test, "", SIZE, Path::new("/dev/shm"))?;
+    fn claimed() -> Option<Self> {
+        let on = Loop::within("", SIZE, Path::new("/dev/shm"))?;
         let serial = inspect(&on.device).unwrap().topology.serial.unwrap();
         claim(&on.device, &serial).unwrap();
         Some(Self { on, serial })
@@ -66,11 +66,7 @@ fn is_refused(recorded: &Recorded, disk: &Disk, before: &[u8], why: &str) {
 
 #[test]
 fn a_conductor_cannot_make_an_agent_write_to_a_disk_that_is_not_permitted() {
-    let Some(disk) =
-        Disk::claimed("a_conductor_cannot_make_an_agent_write_to_a_disk_that_is_not_permitted")
-    else {
-        return;
-    };
+    let Some(disk) = Disk::claimed() else { return };
     let before = disk.contents();
     let (serial, not_listed) =
         (disk.serial.as_str(), "it is not among the disks this agent may write to");
@@ -85,9 +81,7 @@ fn a_conductor_cannot_make_an_agent_write_to_a_disk_that_is_not_permitted() {
 
 #[test]
 fn an_agent_writes_to_a_permitted_disk_between_its_edges() {
-    let Some(disk) = Disk::claimed("an_agent_writes_to_a_permitted_disk_between_its_edges") else {
-        return;
-    };
+    let Some(disk) = Disk::claimed() else { return };
     let before = disk.contents();
     let recorded =
         over_the_wire(Writable::Listed(vec![disk.serial.clone()]), disk.job(Some(&disk.serial)));

@@ -23,7 +23,7 @@ struct Space(Namespace);
 impl Space {
     fn build(instance: &str) -> Option<Self> {
         let name = format!("lr-{}-{instance}", std::process::id());
-        let space = Self(Namespace::new(instance, name)?);
+        let space = Self(Namespace::new(name)?);
         for command in [
             "ip link set lo up",
             "ip link add lr0 type veth peer name lr1",
@@ -200,7 +200,7 @@ fn a_change_is_all_or_nothing_and_needs_consent() {
         window: 1,
         initial: 0,
     };
-    let refused = tuner.apply(vec![elsewhere]).unwrap_err().to_string();
+    let refused = refusal(&mut tuner, [elsewhere]);
     assert!(refused.contains("it leads out of lo, not of lr0"), "{refused}");
     let second = within(&space.0.name, || {
         Tuner::open("bmc", &address, None, "second").unwrap_err().to_string()
@@ -295,6 +295,16 @@ fn steering(name: &str, value: &str) -> Setting {
     Setting::Steering { device: "lr0".into(), name: name.into(), value: value.into() }
 }
 
+/// Returns the present value of `setting`.
+fn present(tuner: &mut Tuner, setting: Setting) -> Setting {
+    tuner.read(vec![setting]).unwrap().remove(0).setting
+}
+
+/// Returns why `settings` are refused.
+fn refusal<const N: usize>(tuner: &mut Tuner, settings: [Setting; N]) -> String {
+    tuner.apply(settings.into()).unwrap_err().to_string()
+}
+
 #[test]
 fn steering_of_an_interface_is_changed_with_consent_and_put_back_even_after_sigkill() {
     const RPS: &str = "queues/rx-0/rps_cpus";
@@ -303,26 +313,20 @@ fn steering_of_an_interface_is_changed_with_consent_and_put_back_even_after_sigk
     let address = process(&space, folder.path());
     let open = || Tuner::open("there", &address, None, "test").unwrap();
     let mut tuner = open();
-    assert_eq!(
-        tuner.read(vec![steering("rps_cpus", "")]).unwrap()[0].setting,
-        steering("rps_cpus", "0")
-    );
+    assert_eq!(present(&mut tuner, steering("rps_cpus", "")), steering("rps_cpus", "0"));
     // A veth uses NAPI, which a thread can poll, only while it merges segments. Before that,
     // `threaded` is refused, and so is the other change.
-    let refused = tuner
-        .apply(vec![steering("rps_cpus", "1"), steering("threaded", "1")])
-        .unwrap_err()
-        .to_string();
+    let refused = refusal(&mut tuner, [steering("rps_cpus", "1"), steering("threaded", "1")]);
     assert!(refused.contains("set threaded of lr0"), "{refused}");
     assert_eq!(steered(&space, RPS), "0", "the first change was undone");
     space.0.ran("ethtool -K lr0 gro on");
     tuner.apply(vec![steering("rps_cpus", "1"), steering("threaded", "1")]).unwrap();
     assert_eq!((steered(&space, RPS), steered(&space, "threaded")), ("1".into(), "1".into()));
-    let refused = tuner.apply(vec![steering("rps_cpus", "cpu1")]).unwrap_err().to_string();
+    let refused = refusal(&mut tuner, [steering("rps_cpus", "cpu1")]);
     assert!(refused.contains("not a hexadecimal mask"), "{refused}");
     let elsewhere =
         Setting::Steering { device: "lo".into(), name: "rps_cpus".into(), value: "1".into() };
-    let refused = tuner.apply(vec![elsewhere]).unwrap_err().to_string();
+    let refused = refusal(&mut tuner, [elsewhere]);
     assert!(refused.contains("--allow-tune lo"), "{refused}");
     drop(tuner);
     let is_back =
@@ -334,12 +338,8 @@ fn steering_of_an_interface_is_changed_with_consent_and_put_back_even_after_sigk
     kill(|| space.living());
     assert_eq!(steered(&space, RPS), "1", "it has not been put back");
     drop(tuner);
-    let mut next = open();
-    assert_eq!(
-        next.read(vec![steering("rps_cpus", "")]).unwrap()[0].setting,
-        steering("rps_cpus", "0"),
-        "the next one has"
-    );
+    let next = present(&mut open(), steering("rps_cpus", ""));
+    assert_eq!(next, steering("rps_cpus", "0"), "the next one has");
 }
 
 #[test]
@@ -360,16 +360,10 @@ fn coalescing_of_a_tap_is_changed_and_put_back_and_a_device_without_it_is_report
         text.lines().find_map(|line| line.strip_prefix("rx-frames:")).unwrap().trim().to_owned()
     };
     let mut tuner = open();
-    assert_eq!(
-        tuner.read(vec![steering("rx_frames", "")]).unwrap()[0].setting,
-        steering("rx_frames", "0")
-    );
+    assert_eq!(present(&mut tuner, steering("rx_frames", "")), steering("rx_frames", "0"));
     let set = tuner.apply(vec![steering("rx_frames", "16")]).unwrap();
     assert_eq!((&set[0].setting, frames().as_str()), (&steering("rx_frames", "16"), "16"));
-    let refused = tuner
-        .apply(vec![steering("rx_frames", "8"), steering("rx_frames", "f")])
-        .unwrap_err()
-        .to_string();
+    let refused = refusal(&mut tuner, [steering("rx_frames", "8"), steering("rx_frames", "f")]);
     assert!(refused.contains("the value is not a number"), "{refused}");
     assert_eq!(frames(), "16", "all or nothing");
     drop(tuner);
@@ -380,11 +374,8 @@ fn coalescing_of_a_tap_is_changed_and_put_back_and_a_device_without_it_is_report
     kill(|| space.living());
     assert_eq!(frames(), "32", "it has not been put back");
     drop(tuner);
-    assert_eq!(
-        open().read(vec![steering("rx_frames", "")]).unwrap()[0].setting,
-        steering("rx_frames", "0"),
-        "the next one has"
-    );
+    let next = present(&mut open(), steering("rx_frames", ""));
+    assert_eq!(next, steering("rx_frames", "0"), "the next one has");
 }
 
 /// Control group with a fifth of a CPU, removed on drop.
@@ -448,17 +439,17 @@ fn the_cpu_quota_of_an_agents_group_is_changed_with_consent_and_put_back_even_af
     let folder = tempfile::tempdir().unwrap();
     let open =
         |allowed| Tuner::open("there", &group.agent(folder.path(), allowed), None, "test").unwrap();
-    let refused = open("lr0").apply(vec![quota("x2")]).unwrap_err().to_string();
+    let refused = refusal(&mut open("lr0"), [quota("x2")]);
     assert!(refused.contains("--allow-tune host"), "{refused}");
 
     let mut tuner = open("host");
-    assert_eq!(tuner.read(vec![quota("")]).unwrap()[0].setting, quota("20 %"));
+    assert_eq!(present(&mut tuner, quota("")), quota("20 %"));
     assert_eq!(tuner.apply(vec![quota("x2")]).unwrap()[0].setting, quota("40 %"));
     assert_eq!(group.quota(), "40000");
     tuner.revert().unwrap();
     assert_eq!(group.quota(), "20000");
     // The kernel refuses so small a quota, so the other change is undone.
-    let refused = tuner.apply(vec![quota("x2"), quota("0.1 %")]).unwrap_err().to_string();
+    let refused = refusal(&mut tuner, [quota("x2"), quota("0.1 %")]);
     assert!(refused.contains("set CPU quota"), "{refused}");
     assert_eq!(group.quota(), "20000", "the first change was undone");
     tuner.apply(vec![quota("none")]).unwrap();
@@ -470,14 +461,10 @@ fn the_cpu_quota_of_an_agents_group_is_changed_with_consent_and_put_back_even_af
     kill(|| group.living());
     assert_eq!(group.quota(), "50000", "it has not been put back");
     drop(tuner);
-    assert_eq!(
-        open("host").read(vec![quota("")]).unwrap()[0].setting,
-        quota("20 %"),
-        "the next one has"
-    );
+    assert_eq!(present(&mut open("host"), quota("")), quota("20 %"), "the next one has");
 
     let unlimited = if group.quota == "cpu.max" { "max" } else { "-1" };
     assert!(group.write(unlimited));
-    let refused = open("host").apply(vec![quota("x2")]).unwrap_err().to_string();
+    let refused = refusal(&mut open("host"), [quota("x2")]);
     assert!(refused.contains("has no CPU quota: there is nothing to raise"), "{refused}");
 }

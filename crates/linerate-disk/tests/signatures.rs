@@ -49,14 +49,14 @@ fn refused_and_untouched(device: &Loop, name: &str) {
 
 /// Tests one kind: `command` with the device at the end, or in place of `@`.
 fn made_by(name: &str, size: u64, command: &str, arguments: &[&str]) -> Option<()> {
-    let device = Loop::blank(name, size)?;
+    let device = Loop::blank(size)?;
     let path = device.device.to_str().expect("plain text");
     let mut arguments: Vec<&str> =
         arguments.iter().map(|argument| if *argument == "@" { path } else { argument }).collect();
     if !arguments.contains(&path) {
         arguments.push(path);
     }
-    tool(name, command, &arguments)?;
+    tool(command, &arguments)?;
     if let Some(output_text) = blkid(&device.device) {
         assert_eq!(output_text, name, "libblkid agrees");
     }
@@ -110,7 +110,7 @@ fn swap_volumes_and_encryption_are_refused() {
         if Command::new("cryptsetup").arg("--version").output().is_ok() {
             made_by("crypto_LUKS", 32 * MIB, "sh", &["-c", &script, "sh"]);
         } else {
-            skip::<()>("crypto_LUKS", "there is no cryptsetup");
+            skip::<()>("there is no cryptsetup");
         }
     }
 }
@@ -125,13 +125,13 @@ fn partition_tables_are_refused_even_when_empty() {
 
 #[test]
 fn a_second_copy_is_enough() {
-    let Some(device) = Loop::blank("second copies", 16 * MIB) else { return };
+    let Some(device) = Loop::blank(16 * MIB) else { return };
     let path = device.device.to_str().expect("plain text");
     let wipe = |bytes: usize| {
         let file = OpenOptions::new().write(true).open(&device.image).expect("the image");
         file.write_all_at(&vec![0; bytes], 0).expect("wiped");
     };
-    if tool("gpt", "sgdisk", &["-o", path]).is_some() {
+    if tool("sgdisk", &["-o", path]).is_some() {
         // The primary table is erased; the copy at the end is still found.
         wipe(34 * 512);
         let _ = Command::new("blockdev").args(["--flushbufs", path]).status();
@@ -146,7 +146,7 @@ fn md_members_are_refused() {
     // Version, place of the superblock.
     for (version, at) in [("0.90", size - 65_536), ("1.0", size - 8192), ("1.1", 0), ("1.2", 4096)]
     {
-        let Some(device) = Loop::blank("linux_raid_member", size) else { return };
+        let Some(device) = Loop::blank(size) else { return };
         let mut superblock = [0_u8; 256];
         superblock[..4].copy_from_slice(&MD_MAGIC);
         let (major, place) = if version == "0.90" { (0_u32, 0_u64) } else { (1, at / 512) };
@@ -171,7 +171,7 @@ fn md_members_are_refused() {
 fn unknown_data_is_refused() {
     let size = 16 * MIB;
     for at in [5, 700_000, size - 3] {
-        let Some(device) = Loop::blank("unknown data", size) else { return };
+        let Some(device) = Loop::blank(size) else { return };
         let file = OpenOptions::new().write(true).open(&device.device).expect("the device");
         file.write_all_at(b"x", at).and_then(|()| file.sync_all()).expect("written");
         drop(file);

@@ -12,15 +12,15 @@ use linerate_disk::{
     list, release,
 };
 
-use crate::common::{Loop, MIB, Undo, attach, digest_from, reasons, tool};
+use crate::common::{Loop, MIB, Undo, attach, digest_from, reasons, skip, tool};
 use Refusal::{
     Busy, Contains, ForeignClaim, InUse, NoConsent, NotAllowed, OtherSerial, ReadOnly, Unclaimed,
 };
 
 /// Mounts `device` for the time of the test, read-only: the filesystem's own journal would change
 /// it.
-fn mounted(test: &str, device: &Path, at: &Path) -> Option<Undo> {
-    tool(test, "mount", &["-o", "ro", device.to_str()?, at.to_str()?])?;
+fn mounted(device: &Path, at: &Path) -> Option<Undo> {
+    tool("mount", &["-o", "ro", device.to_str()?, at.to_str()?])?;
     Some(Undo::by([&"umount", &at]))
 }
 
@@ -28,8 +28,19 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("plain text")
 }
 
-fn is_mounted_use(refusal: &Refusal) -> bool {
-    matches!(refusal, InUse { by: Use::Mounted { .. } })
+fn is_mount(by: &Use) -> bool {
+    matches!(by, Use::Mounted { .. })
+}
+
+/// Checks that one of `refusals` is a use that `is_it`.
+fn assert_used(refusals: &[Refusal], is_it: fn(&Use) -> bool) {
+    let is_found = |one: &Refusal| matches!(one, InUse { by } if is_it(by));
+    assert!(refusals.iter().any(is_found), "{refusals:?}");
+}
+
+/// Returns why a device may not be written to with the consent `serial`, by what is claimed.
+fn refused(path: &Path, serial: &str) -> Vec<Refusal> {
+    reasons(Disks::new(Writable::Claimed).open(path, write_permission(serial)))
 }
 
 fn write_permission(serial: &str) -> Permission<'_> {
@@ -38,78 +49,61 @@ fn write_permission(serial: &str) -> Permission<'_> {
 
 #[test]
 fn a_mounted_filesystem_is_refused_and_its_place_named() {
-    let Some(device) = Loop::blank("mounted", 16 * MIB) else { return };
-    if tool("mounted", "mkfs.ext4", &["-q", "-F", text(&device.device)]).is_none() {
+    let Some(device) = Loop::blank(16 * MIB) else { return };
+    if tool("mkfs.ext4", &["-q", "-F", text(&device.device)]).is_none() {
         return;
     }
     let at = tempfile::tempdir().expect("a folder");
-    let Some(_mounted) = mounted("mounted", &device.device, at.path()) else { return };
+    let Some(_mounted) = mounted(&device.device, at.path()) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
     assert!(refusals.contains(&Busy), "{refusals:?}");
     let texts: Vec<String> = refusals.iter().map(ToString::to_string).collect();
     let wanted = format!("is mounted at {}", at.path().display());
     assert!(texts.iter().any(|one| one.ends_with(&wanted)), "{texts:?}");
-    let listed = list()
-        .into_iter()
-        .find(|disk| device.device.ends_with(&disk.topology.name))
-        .expect("listed");
-    assert!(listed.refusals.iter().any(is_mounted_use), "{:?}", listed.refusals);
+    let listed = list().into_iter().find(|disk| device.device.ends_with(&disk.topology.name));
+    assert_used(&listed.expect("listed").refusals, is_mount);
 }
 
 #[test]
 fn a_mounted_partition_bars_the_whole_disk_and_a_free_one_may_be_claimed() {
-    let Some(device) = Loop::blank("mounted partition", 32 * MIB) else { return };
+    let Some(device) = Loop::blank(32 * MIB) else { return };
     let disk = text(&device.device);
-    let made = tool("mounted partition", "sgdisk", &["-n", "1:2048:+8M", "-n", "2:0:+8M", disk]);
+    let made = tool("sgdisk", &["-n", "1:2048:+8M", "-n", "2:0:+8M", disk]);
     if !device.part(2).exists() {
         // A kernel that does not read partition tables still shows the partitions that partx
         // announces.
         let _ = Command::new("partx").args(["-a", disk]).output();
     }
     if made.is_none() || !device.part(2).exists() {
-        return println!(
-            "skipped: mounted partition: sgdisk is missing, or the kernel shows no partitions on \
-                loop devices"
-        );
+        let why = "sgdisk is missing, or the kernel shows no partitions on loop devices";
+        return skip(why).unwrap_or_default();
     }
-    tool("mounted partition", "mkfs.ext4", &["-q", "-F", text(&device.part(1))])
-        .expect("mkfs.ext4 as above");
+    tool("mkfs.ext4", &["-q", "-F", text(&device.part(1))]).expect("mkfs.ext4 as above");
     let at = tempfile::tempdir().expect("a folder");
-    let Some(mounted) = mounted("mounted partition", &device.part(1), at.path()) else {
-        return;
-    };
+    let Some(mounted) = mounted(&device.part(1), at.path()) else { return };
     let before = digest_from(&device.device, 0);
     let refusals = reasons(claim(&device.device, &device.serial()));
-    assert!(refusals.iter().any(is_mounted_use) && refusals.contains(&Busy), "{refusals:?}");
-    assert!(
-        refusals.iter().any(|one| matches!(one, InUse { by: Use::Partition { .. } })),
-        "{refusals:?}"
-    );
-    let first = inspect(&device.part(1))
-        .expect("a partition")
-        .topology
-        .serial
-        .expect("its file stands for it");
+    assert_used(&refusals, is_mount);
+    assert!(refusals.contains(&Busy), "{refusals:?}");
+    assert_used(&refusals, |by| matches!(by, Use::Partition { .. }));
+    let first = inspect(&device.part(1)).expect("a partition").topology.serial;
+    let first = first.expect("its file stands for it");
     assert!(first.ends_with("-part1"));
-    assert!(reasons(claim(&device.part(1), &first)).iter().any(is_mounted_use));
+    assert_used(&reasons(claim(&device.part(1), &first)), is_mount);
     assert!(digest_from(&device.device, 0) == before, "the disk was changed");
 
     // The disk's own serial number is not a consent for its partition.
-    assert_eq!(
-        reasons(claim(&device.part(2), &device.serial())),
-        [OtherSerial { named: device.serial() }]
-    );
+    let refusals = reasons(claim(&device.part(2), &device.serial()));
+    assert_eq!(refusals, [OtherSerial { named: device.serial() }]);
     let second = first.replace("-part1", "-part2");
     // What a loop device of another test stands on is unclear while it is set up, so it may be any
     // disk: for that moment it bars this one, too.
+    let is_unclear = |one: &Refusal| matches!(one, InUse { by: Use::Unclear { .. } });
     let deadline = Instant::now() + Duration::from_secs(5);
     let claimed = loop {
         match claim(&device.part(2), &second) {
             Err(DiskError::Refused { refusals, .. })
-                if Instant::now() < deadline
-                    && refusals
-                        .iter()
-                        .any(|one| matches!(one, InUse { by: Use::Unclear { .. } })) =>
+                if Instant::now() < deadline && refusals.iter().any(is_unclear) =>
             {
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -120,50 +114,36 @@ fn a_mounted_partition_bars_the_whole_disk_and_a_free_one_may_be_claimed() {
     drop((claimed, mounted));
     // Partitions block the disk even if nothing is mounted.
     let refusals = reasons(claim(&device.device, &device.serial()));
-    assert!(
-        refusals.iter().any(|one| matches!(one, InUse { by: Use::Partition { .. } })),
-        "{refusals:?}"
-    );
+    assert_used(&refusals, |by| matches!(by, Use::Partition { .. }));
 }
 
 #[test]
 fn swap_in_use_is_refused() {
-    let Some(device) = Loop::blank("swap in use", 16 * MIB) else { return };
-    if tool("swap in use", "mkswap", &["-q", text(&device.device)]).is_none() {
+    let Some(device) = Loop::blank(16 * MIB) else { return };
+    if tool("mkswap", &["-q", text(&device.device)]).is_none() {
         return;
     }
     let on = Command::new("swapon").arg(&device.device).output().expect("swapon is beside mkswap");
     if !on.status.success() {
-        return println!(
-            "skipped: swap in use: swapon: {}",
-            String::from_utf8_lossy(&on.stderr).trim()
-        );
+        let why = String::from_utf8_lossy(&on.stderr);
+        return skip(format_args!("swapon: {}", why.trim())).unwrap_or_default();
     }
     let _swap = Undo::by([&"swapoff", &&*device.device]);
     let refusals = reasons(claim(&device.device, &device.serial()));
     assert!(refusals.contains(&Busy), "{refusals:?}");
-    assert!(
-        refusals.iter().any(|one| matches!(one, InUse { by: Use::Swap { .. } })),
-        "{refusals:?}"
-    );
+    assert_used(&refusals, |by| matches!(by, Use::Swap { .. }));
 }
 
 #[test]
 fn a_device_behind_a_loop_device_is_refused() {
-    let Some(device) = Loop::blank("loop over loop", 16 * MIB) else { return };
-    let Some(upper) = attach("loop over loop", "", &device.device) else { return };
+    let Some(device) = Loop::blank(16 * MIB) else { return };
+    let Some(upper) = attach("", &device.device) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
     drop(upper);
-    assert!(
-        refusals.iter().any(|one| matches!(one, InUse { by: Use::BehindLoop { .. } })),
-        "{refusals:?}"
-    );
-    let Some(_twin) = attach("loop beside loop", "", &device.image) else { return };
+    assert_used(&refusals, |by| matches!(by, Use::BehindLoop { .. }));
+    let Some(_twin) = attach("", &device.image) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
-    assert!(
-        refusals.iter().any(|one| matches!(one, InUse { by: Use::BehindLoop { .. } })),
-        "{refusals:?}"
-    );
+    assert_used(&refusals, |by| matches!(by, Use::BehindLoop { .. }));
 }
 
 #[test]
@@ -171,7 +151,7 @@ fn a_read_only_device_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let image = folder.path().join("image");
     std::fs::File::create(&image).and_then(|file| file.set_len(16 * MIB)).expect("a sparse file");
-    let Some(fixed) = attach("read-only", "-r", &image) else { return };
+    let Some(fixed) = attach("-r", &image) else { return };
     let refusals = reasons(claim(&fixed, "any"));
     assert!(refusals.contains(&ReadOnly), "{refusals:?}");
 }
@@ -182,14 +162,14 @@ fn the_root_filesystems_device_is_refused() {
         disk.topology.uses.iter().any(|one| matches!(one, Use::Mounted { at, .. } if at == "/"))
     });
     match root {
-        Some(disk) => assert!(disk.refusals.iter().any(is_mounted_use), "{:?}", disk.refusals),
+        Some(disk) => assert_used(&disk.refusals, is_mount),
         None => println!("skipped: root device: the root filesystem is on no block device"),
     }
 }
 
 #[test]
 fn a_claim_changes_only_its_block_and_release_restores_it() {
-    let Some(device) = Loop::blank("claim", 16 * MIB) else { return };
+    let Some(device) = Loop::blank(16 * MIB) else { return };
     let (path, serial) = (&device.device, device.serial());
     let blank = device.digest();
     let rest = digest_from(&device.image, CLAIM_BYTES);
@@ -205,20 +185,17 @@ fn a_claim_changes_only_its_block_and_release_restores_it() {
 
 #[test]
 fn a_writer_must_pass_every_check() {
-    let Some(device) = Loop::blank("gates", 16 * MIB) else { return };
+    let Some(device) = Loop::blank(16 * MIB) else { return };
     let (path, serial) = (&device.device, device.serial());
-    let mine = || Disks::new(Writable::Claimed);
-    assert_eq!(reasons(mine().open(path, write_permission(&serial))), [Unclaimed]);
+    assert_eq!(refused(path, &serial), [Unclaimed]);
     claim(path, &serial).expect("blank and free");
     let none = Permission::Write { consent: None };
-    assert_eq!(reasons(mine().open(path, none)), [NoConsent]);
-    let other = write_permission("other");
-    assert_eq!(reasons(mine().open(path, other)), [OtherSerial { named: "other".into() }]);
+    assert_eq!(reasons(Disks::new(Writable::Claimed).open(path, none)), [NoConsent]);
+    assert_eq!(refused(path, "other"), [OtherSerial { named: "other".into() }]);
     // The agent's own list decides, whatever the conductor requests.
     for list in [vec![], vec!["other".to_owned()]] {
-        let refusals =
-            reasons(Disks::new(Writable::Listed(list)).open(path, write_permission(&serial)));
-        assert_eq!(refusals, [NotAllowed]);
+        let disks = Disks::new(Writable::Listed(list));
+        assert_eq!(reasons(disks.open(path, write_permission(&serial))), [NotAllowed]);
     }
     let listed = Disks::new(Writable::Listed(vec![serial.clone()]));
     let target = listed.open(path, write_permission(&serial)).expect("every check passes");
@@ -240,7 +217,7 @@ fn hold(device: &Path) -> File {
 
 #[test]
 fn a_device_that_a_list_of_disks_holds_for_a_moment_is_not_in_use() {
-    let Some(device) = Loop::blank("moment", 16 * MIB) else { return };
+    let Some(device) = Loop::blank(16 * MIB) else { return };
     let (path, serial) = (&device.device, device.serial());
     claim(path, &serial).expect("blank and free");
     let open = || Disks::new(Writable::Claimed).open(path, write_permission(&serial));
@@ -257,16 +234,13 @@ fn a_device_that_a_list_of_disks_holds_for_a_moment_is_not_in_use() {
 
 #[test]
 fn a_device_opened_for_writing_is_held_until_the_session_ends() {
-    let Some(device) = Loop::blank("held", 16 * MIB) else { return };
+    let Some(device) = Loop::blank(16 * MIB) else { return };
     let (path, serial) = (&device.device, device.serial());
     claim(path, &serial).expect("blank and free");
     let disks = Disks::new(Writable::Claimed);
     drop(disks.open(path, write_permission(&serial)).expect("open"));
     // Nobody uses it now, and it is still held.
-    assert!(
-        reasons(Disks::new(Writable::Claimed).open(path, write_permission(&serial)))
-            .contains(&Busy)
-    );
+    assert!(refused(path, &serial).contains(&Busy));
     assert!(reasons(release(path)).contains(&Busy));
     assert!(inspect(path).expect("a device").refusals.contains(&Busy), "and the list says so");
     let before = device.digest();
@@ -275,10 +249,8 @@ fn a_device_opened_for_writing_is_held_until_the_session_ends() {
         assert!(!mkfs.status.success(), "mkfs.ext4 does not get it");
         assert!(device.digest() == before);
     }
-    assert!(
-        disks.open(path, write_permission(&serial)).is_ok(),
-        "the next trial of the session gets it"
-    );
+    // The next trial of the session gets it.
+    assert!(disks.open(path, write_permission(&serial)).is_ok());
     drop(disks);
     assert!(release(path).is_ok());
 }
@@ -291,16 +263,16 @@ fn a_filesystem_made_after_the_claim_ends_the_consent() {
         ("mkfs.btrfs", 128, "btrfs"),
         ("mkfs.vfat", 16, "vfat"),
     ] {
-        let Some(device) = Loop::blank(mkfs, size * MIB) else { return };
+        let Some(device) = Loop::blank(size * MIB) else { return };
         let (path, serial) = (&device.device, device.serial());
         claim(path, &serial).expect("blank and free");
         let forced = if mkfs == "mkfs.xfs" || mkfs == "mkfs.btrfs" { "-f" } else { "-v" };
         let forced = if mkfs == "mkfs.ext4" { "-F" } else { forced };
-        if tool(mkfs, mkfs, &[forced, text(path)]).is_none() {
+        if tool(mkfs, &[forced, text(path)]).is_none() {
             continue;
         }
         let before = device.digest();
-        let refusals = reasons(Disks::new(Writable::Claimed).open(path, write_permission(&serial)));
+        let refusals = refused(path, &serial);
         let named = |one: &Refusal| matches!(one, Contains { finding } if finding.name == name);
         assert!(refusals.iter().any(named), "{name}: {refusals:?}");
         assert!(device.digest() == before, "{name} was changed");
@@ -309,11 +281,8 @@ fn a_filesystem_made_after_the_claim_ends_the_consent() {
 
 #[test]
 fn a_claim_copied_to_another_disk_is_none() {
-    let (Some(one), Some(other)) =
-        (Loop::blank("copied", 16 * MIB), Loop::blank("copied", 16 * MIB))
-    else {
-        return;
-    };
+    let Some(one) = Loop::blank(16 * MIB) else { return };
+    let Some(other) = Loop::blank(16 * MIB) else { return };
     claim(&one.device, &one.serial()).expect("blank and free");
     let mut block = vec![0; CLAIM_BYTES];
     std::fs::File::open(&one.device)
@@ -322,9 +291,7 @@ fn a_claim_copied_to_another_disk_is_none() {
     let file = OpenOptions::new().write(true).open(&other.device).expect("the other");
     file.write_all_at(&block, 0).and_then(|()| file.sync_all()).expect("copied");
     drop(file);
-    let refusals = reasons(
-        Disks::new(Writable::Claimed).open(&other.device, write_permission(&other.serial())),
-    );
+    let refusals = refused(&other.device, &other.serial());
     assert_eq!(refusals, [ForeignClaim { serial: one.serial() }]);
 }
 
@@ -334,10 +301,8 @@ fn existing_files_are_read_and_never_written() {
     let file = folder.path().join("precious");
     std::fs::write(&file, vec![7; 8192]).expect("written");
     let disks = Disks::new(Writable::Claimed);
-    assert!(matches!(
-        disks.open(&file, write_permission("any")),
-        Err(DiskError::Unsuitable { .. })
-    ));
+    let opened = disks.open(&file, write_permission("any"));
+    assert!(matches!(opened, Err(DiskError::Unsuitable { .. })));
     let target = disks.open(&file, Permission::Read).expect("readable");
     assert_eq!(target.range(), 0..8192);
     assert!(target.open(true, false).is_err(), "not even by the way of what is open");

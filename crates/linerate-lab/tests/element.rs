@@ -104,9 +104,7 @@ impl Bench {
 
 #[test]
 fn a_device_forwards_its_capacity_and_holds_its_buffer_and_tells_of_the_rest() {
-    if !privileged("a_device_forwards_its_capacity_and_holds_its_buffer_and_tells_of_the_rest") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     const N: u32 = 2000;
     let bench = Bench::new("packet_rate='5 kpps'\nbuffer_frames=50\n", "q");
     let (arrived, taken) = bench.send(N);
@@ -128,9 +126,7 @@ fn a_device_forwards_its_capacity_and_holds_its_buffer_and_tells_of_the_rest() {
 
 #[test]
 fn each_fault_affects_exactly_the_given_datagrams() {
-    if !privileged("each_fault_does_exactly_what_was_asked_for") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     const N: u32 = 1000;
     let bench = Bench::new(
         "faults={drop_one_in=100,duplicate_one_in=40,reorder_one_in=30,reorder_by=2,\
@@ -152,9 +148,7 @@ fn each_fault_affects_exactly_the_given_datagrams() {
 
 #[test]
 fn nothing_passes_while_a_device_stands_still_and_all_of_it_afterwards() {
-    if !privileged("nothing_passes_while_a_device_stands_still_and_all_of_it_afterwards") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let bench = Bench::new("stall={length='40 ms',every='200 ms'}\n", "s");
     // A datagram that arrives at its beginning waits for nearly all of the stall.
     let (mut longest, start, mut buffer) = (Duration::ZERO, Instant::now(), [0; 128]);
@@ -170,9 +164,7 @@ fn nothing_passes_while_a_device_stands_still_and_all_of_it_afterwards() {
 
 #[test]
 fn cut_through_saves_one_serialisation_each_way() {
-    if !privileged("cut_through_saves_one_serialisation_each_way") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let bench = |forwarding: &str, suffix: &str| {
         Bench::new(&format!("port_rate='1 Mbit/s'\nforwarding='{forwarding}'\n"), suffix)
     };

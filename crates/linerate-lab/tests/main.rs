@@ -8,11 +8,7 @@ mod host;
 mod namespaces;
 mod port_channel;
 
-/// Returns true for root. Prints that `test` is skipped for others, who cannot build namespaces.
-fn privileged(test: &str) -> bool {
-    let is_root = host::tried("id -u").is_ok_and(|id| id == "0\n");
-    if !is_root {
-        println!("skipped: {test}: needs root to build namespaces");
-    }
-    is_root
+/// Returns `Some` for root. Prints that the test is skipped for others.
+fn privileged() -> Option<()> {
+    host::root("needs root to build namespaces")
 }

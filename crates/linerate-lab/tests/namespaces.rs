@@ -39,9 +39,7 @@ fn beginning(prefix: &str) -> usize {
 
 #[test]
 fn every_shipped_lab_stands_and_its_endpoints_reach_each_other() {
-    if !privileged("every_shipped_lab_stands_and_its_endpoints_reach_each_other") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let labs = shipped();
     assert!(labs.len() > 20, "{}", labs.len());
     for ((name, text), family) in
@@ -132,9 +130,7 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
 #[test]
 fn nothing_outlives_a_lab_whose_maker_is_killed() {
     const NAME: &str = "nothing_outlives_a_lab_whose_maker_is_killed";
-    if !privileged(NAME) {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     for name in ["KILL", "HUP", "QUIT"] {
         let Some(mut victim) = victim(NAME) else { return };
         let pid = victim.id();
@@ -163,9 +159,7 @@ fn has_ended(process: u32) -> bool {
 #[test]
 fn what_a_killed_supervisor_left_is_reaped() {
     const NAME: &str = "what_a_killed_supervisor_left_is_reaped";
-    if !privileged(NAME) {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let Some(mut victim) = victim(NAME) else { return };
     let pid = victim.id();
     let is_supervisor = |process: &String| {
@@ -200,9 +194,7 @@ fn what_a_killed_supervisor_left_is_reaped() {
 
 #[test]
 fn a_delayed_link_holds_every_frame_for_its_time() {
-    if !privileged("a_delayed_link_holds_every_frame_for_its_time") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let text = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\n\
         ends=['a','b']\ndelay='20 ms'\n";
     let instance = format!("{}d", std::process::id());
@@ -231,9 +223,7 @@ fn a_delayed_link_holds_every_frame_for_its_time() {
 
 #[test]
 fn a_host_has_its_settings_and_its_share_of_a_cpu() {
-    if !privileged("a_host_has_its_settings_and_its_share_of_a_cpu") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let text = "[lab]\nname='h'\n[[host]]\nname='a'\ncpu='25 %'\nmin_rto='300 ms'\n\
                 sysctl={'net.ipv4.tcp_sack'='0'}\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\n";
     let instance = format!("{}h", std::process::id());

@@ -45,9 +45,7 @@ fn passed(namespace: &str, device: &str, instances: &[String]) -> BTreeMap<Strin
 
 #[test]
 fn every_flow_goes_on_the_link_its_hash_says() {
-    if !privileged("every_flow_goes_on_the_link_its_hash_says") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let cases = [
         (Family::Ipv4, "ports", Hash::Ports),
         (Family::Ipv6, "ports", Hash::Ports),
@@ -98,9 +96,7 @@ fn every_flow_goes_on_the_link_its_hash_says() {
 #[test]
 fn packets_without_ports_are_hashed_by_their_addresses() {
     // Fragments after the first have no ports, and all fragments of a datagram must use one link.
-    if !privileged("packets_without_ports_are_hashed_by_their_addresses") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let instance = format!("{}pf", std::process::id());
     let lab = Lab::build(&describe(Family::Ipv4, "ports"), &instance).expect("built");
     let end = |name: &str| lab.testbed().endpoint(name).expect("placed").clone();

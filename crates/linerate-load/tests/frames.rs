@@ -11,6 +11,7 @@ use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, LossLedger};
 use serde_json::{Value, json};
 
+use crate::ground::root;
 use crate::shared::{self, V4, V6, flows_sum, ledgers, open, run_lossy_until, service, sum, ways};
 
 /// Makes tests measure one after the other: on two CPUs a flood would leave no CPU for a paced
@@ -18,15 +19,6 @@ use crate::shared::{self, V4, V6, flows_sum, ledgers, open, run_lossy_until, ser
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn privileged(test: &str) -> bool {
-    let root = std::fs::read_to_string("/proc/self/status")
-        .is_ok_and(|status| status.contains("\nUid:\t0\t"));
-    if !root {
-        println!("skipped: {test}: needs CAP_NET_RAW");
-    }
-    root
 }
 
 /// Loads both ends until every flow has carried something in each requested direction.
@@ -60,9 +52,7 @@ fn drained(table: &Value) -> [EngineReport; 2] {
 
 #[test]
 fn every_frame_is_accounted_in_every_shape_direction_and_family() {
-    if !privileged("every_frame_is_accounted_in_every_shape_direction_and_family") {
-        return;
-    }
+    let Some(()) = root("needs CAP_NET_RAW") else { return };
     let _turn = alone();
     for (ip, table) in [
         (V4, json!({ "rate": "4 kpps" })),
@@ -143,9 +133,7 @@ fn every_frame_is_accounted_in_every_shape_direction_and_family() {
 
 #[test]
 fn as_fast_as_possible_missing_frames_were_dropped_by_the_ring() {
-    if !privileged("as_fast_as_possible_missing_frames_were_dropped_by_the_ring") {
-        return;
-    }
+    let Some(()) = root("needs CAP_NET_RAW") else { return };
     let _turn = alone();
     // A ring of 4 MiB for frames that are copied whole. It overflows whenever the receiver has to
     // wait.
@@ -197,9 +185,7 @@ fn without_privilege_only_udp_works_and_other_modes_name_the_missing_privilege()
     if std::env::var_os(AS_NOBODY).is_some() {
         return as_nobody();
     }
-    if !privileged(NAME) {
-        return;
-    }
+    let Some(()) = root("needs CAP_NET_RAW") else { return };
     let _turn = alone();
     // An unprivileged user may not be able to read the folder of this program.
     let folder = tempfile::tempdir().expect("a folder");
@@ -251,9 +237,7 @@ fn as_nobody() {
 
 #[test]
 fn a_size_without_room_is_refused_before_anything_is_sent() {
-    if !privileged("a_size_without_room_is_refused_before_anything_is_sent") {
-        return;
-    }
+    let Some(()) = root("needs CAP_NET_RAW") else { return };
     let _turn = alone();
     // A size that IPv4 can carry is refused here, where the addresses are known. A size that
     // neither family can carry is refused when the plan is read.

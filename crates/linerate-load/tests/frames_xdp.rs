@@ -19,8 +19,8 @@ use crate::shared::{self, Ends, PATIENCE, flows_sum, run_lossy_until, sum, ways}
 
 const ADDRESSES: [&str; 2] = ["10.98.0.1", "10.98.0.2"];
 
-fn pair(test: &str, n_queues: u32, mtu: u32) -> Option<Pair> {
-    let pair = Pair::new(test, n_queues, mtu)?;
+fn pair(n_queues: u32, mtu: u32) -> Option<Pair> {
+    let pair = Pair::new(n_queues, mtu)?;
     (0..2).for_each(|end| pair.ip(end, &format!("address add {}/24 dev lr0", ADDRESSES[end])));
     Some(pair)
 }
@@ -106,10 +106,7 @@ fn opened(pair: &Pair, table: &Value) -> Ends {
 
 #[test]
 fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
-    let Some(pair) = pair("every_frame_is_accounted_in_every_mode_shape_and_direction", 1, 9000)
-    else {
-        return;
-    };
+    let Some(pair) = pair(1, 9000) else { return };
     for (table, sent_by, received_by) in [
         (json!({ "mode": "xdp", "rate": "4 kpps" }), "AF_XDP, copy, queue 0", "native, copy"),
         (json!({ "mode": "xdp", "frame_size": "1518 B", "direction": "rx" }), "AF_XDP", "native"),
@@ -180,7 +177,7 @@ fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
 
 #[test]
 fn every_queue_is_read() {
-    let Some(pair) = pair("every_queue_is_read", 2, 1500) else { return };
+    let Some(pair) = pair(2, 1500) else { return };
     // One worker reads both queues.
     for direction in ["tx", "both"] {
         let table =
@@ -195,11 +192,7 @@ fn every_queue_is_read() {
 /// receive the flows of others.
 #[test]
 fn workers_share_the_queues_and_account_for_every_frame_on_any_queue() {
-    let Some(pair) =
-        pair("workers_share_the_queues_and_account_for_every_frame_on_any_queue", 2, 1500)
-    else {
-        return;
-    };
+    let Some(pair) = pair(2, 1500) else { return };
     for table in [
         json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4, "workers": 2 }),
         json!({ "mode": "xdp", "streams": 2, "workers": 2, "direction": "rx" }),
@@ -222,11 +215,7 @@ fn workers_share_the_queues_and_account_for_every_frame_on_any_queue() {
 
 #[test]
 fn a_queue_in_use_and_workers_without_a_queue_are_refused_before_any_frame() {
-    let Some(pair) =
-        pair("a_queue_in_use_and_workers_without_a_queue_are_refused_before_any_frame", 2, 1500)
-    else {
-        return;
-    };
+    let Some(pair) = pair(2, 1500) else { return };
     let said = |table: &Value| refusals(&pair, table);
     let three = said(&json!({ "mode": "xdp", "streams": 3, "workers": 3 }));
     assert!(
@@ -263,11 +252,7 @@ fn shape(pair: &Pair, how: &str) {
 /// the full part and nobody drops a frame; with one of 20 kB it is the other way round.
 #[test]
 fn frames_for_which_a_socket_has_no_room_are_unsent_and_not_dropped() {
-    let Some(pair) =
-        pair("frames_for_which_a_socket_has_no_room_are_unsent_and_not_dropped", 1, 1500)
-    else {
-        return;
-    };
+    let Some(pair) = pair(1, 1500) else { return };
     let table = json!({ "mode": "packet", "frame_size": "1518 B" });
     for (limit, full, other) in [("100mb", WouldBlock, SendDrops), ("20kb", SendDrops, WouldBlock)]
     {
@@ -285,9 +270,7 @@ fn frames_for_which_a_socket_has_no_room_are_unsent_and_not_dropped() {
 
 #[test]
 fn a_shaper_at_the_interface_is_not_bypassed_by_default() {
-    let Some(pair) = pair("a_shaper_at_the_interface_is_not_bypassed_by_default", 1, 1500) else {
-        return;
-    };
+    let Some(pair) = pair(1, 1500) else { return };
     shape(&pair, "rate 10mbit burst 10kb limit 20kb");
     let [active, _] = accounted(&pair, &json!({}));
     assert!(mode(&active, "send").contains("packet: through"), "{}", mode(&active, "send"));
@@ -295,18 +278,14 @@ fn a_shaper_at_the_interface_is_not_bypassed_by_default() {
 
 #[test]
 fn an_impossible_request_is_refused_before_any_frame() {
-    let Some(pair) = pair("an_impossible_request_is_refused_before_any_frame", 1, 1500) else {
-        return;
-    };
+    let Some(pair) = pair(1, 1500) else { return };
     let said = refusals(&pair, &json!({ "mode": "xdp_zero_copy" }));
     assert!(said.iter().any(|said| said.contains("requires copying")), "{said:?}");
 }
 
 #[test]
 fn frames_that_the_driver_refuses_do_not_count_as_sent() {
-    let Some(pair) = pair("frames_that_the_driver_refuses_do_not_count_as_sent", 1, 1500) else {
-        return;
-    };
+    let Some(pair) = pair(1, 1500) else { return };
     let [active, passive] =
         open(&pair, &json!({ "mode": "live" })).map(|end| end.expect("the peer has a program"));
     // The receiver goes, and with it the peer's program.

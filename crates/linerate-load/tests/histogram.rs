@@ -10,6 +10,8 @@ use linerate_load::Histogram;
 use linerate_sys::clock;
 use linerate_sys::storage::{Completion, Engine, Operation, Priority, Request, Transfers};
 
+use crate::ground::skip;
+
 /// Largest relative error of a percentile, the mean or the maximum.
 const MOST: f64 = 0.004;
 const FILE_BYTES: u64 = 8 << 20;
@@ -26,13 +28,8 @@ fn latencies(folder: &str, engine: Engine, depth: u32, n: usize) -> Option<Vec<u
     let made = opened.map_err(|error| error.to_string()).and_then(|file| {
         Transfers::new(engine, file, depth, BLOCK_BYTES as usize).map_err(|error| error.to_string())
     });
-    let mut transfers = match made {
-        Ok(transfers) => transfers,
-        Err(error) => {
-            println!("skipped: {} in {folder}: {error}", engine.name());
-            return None;
-        }
-    };
+    let refused = |error| skip::<()>(format_args!("{} in {folder}: {error}", engine.name()));
+    let mut transfers = made.map_err(refused).ok()?;
     let (mut started, mut taken) =
         (vec![0; depth as usize], Vec::with_capacity(n + depth as usize));
     let mut free: Vec<u32> = (0..depth).collect();

@@ -8,15 +8,26 @@ use std::path::Path;
 use linerate_disk::{Disks, Writable, claim, inspect};
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, IncidentKind};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::ground::{
-    MEMORY, SPANS_MS, attach, blank, in_memory, mode, run, run_until, sectors, service, sum,
+    MEMORY, SPANS_MS, attach, blank, in_memory, mode, run, run_until, sectors, service, skip, sum,
 };
 
 /// Number of transfers at which a share of 70 % is not off by 5 % by chance: that would be five
 /// standard deviations.
 const ENOUGH: u64 = 2_100;
+
+/// Runs a load until it `is_enough`, or prints that `engine` is left out.
+fn run_with(
+    engine: &str,
+    params: &Value,
+    is_enough: impl Fn(&EngineReport) -> bool,
+) -> Option<EngineReport> {
+    run_until(&Disks::none(), params, is_enough)
+        .map_err(|error| skip::<()>(format_args!("{engine}: {error}")))
+        .ok()
+}
 
 fn has(counter: Counter) -> impl Fn(&EngineReport) -> bool {
     move |report| sum(report, counter) > 0
@@ -47,13 +58,7 @@ fn every_engine_keeps_its_depth_and_counts_what_it_moved() {
             let is_deep = depth == 1 || outstanding > 0.5 * f64::from(depth);
             service(report).count() > ENOUGH && (outstanding / by_law - 1.0).abs() < 0.1 && is_deep
         };
-        let report = match run_until(&Disks::none(), &params, is_enough) {
-            Ok(report) => report,
-            Err(error) => {
-                println!("skipped: {engine}: {error}");
-                continue;
-            }
-        };
+        let Some(report) = run_with(engine, &params, is_enough) else { continue };
         assert!(report.incidents.is_empty(), "{engine}: {:?}", report.incidents);
         let (reads, writes) = (sum(&report, Counter::Reads), sum(&report, Counter::Writes));
         assert!(
@@ -95,13 +100,7 @@ fn every_eighth_write_is_followed_by_a_flush_with_a_time_of_its_own() {
     for (engine, depth) in [("io_uring", 8), ("aio", 8), ("threads", 4), ("pread", 1)] {
         let params = in_memory(json!({ "engine": engine, "depth": depth, "read": "0 %",
             "flush": "fdatasync", "flush_every": 8, "sync": "dsync" }));
-        let report = match run_until(&Disks::none(), &params, has(Counter::Flushes)) {
-            Ok(report) => report,
-            Err(error) => {
-                println!("skipped: flushes by {engine}: {error}");
-                continue;
-            }
-        };
+        let Some(report) = run_with(engine, &params, has(Counter::Flushes)) else { continue };
         assert!(report.incidents.is_empty(), "{engine}: {:?}", report.incidents);
         let (writes, flushes) = (sum(&report, Counter::Writes), sum(&report, Counter::Flushes));
         assert_eq!(flushes, writes / 8, "{engine}: {writes} writes");
@@ -122,13 +121,7 @@ fn discards_are_counted_separately_and_refused_if_the_engine_has_none() {
     for engine in ["io_uring", "threads"] {
         let is_enough =
             |report: &EngineReport| sum(report, Counter::Reads) + sum(report, Counter::Trims) > 100;
-        let report = match run_until(&Disks::none(), &params(engine), is_enough) {
-            Ok(report) => report,
-            Err(error) => {
-                println!("skipped: discards by {engine}: {error}");
-                continue;
-            }
-        };
+        let Some(report) = run_with(engine, &params(engine), is_enough) else { continue };
         assert!(report.incidents.is_empty(), "{engine}: {:?}", report.incidents);
         let (reads, trims) = (sum(&report, Counter::Reads), sum(&report, Counter::Trims));
         let n = (reads + trims) as f64;
@@ -210,12 +203,8 @@ fn every_transfer_with_a_reply_is_followed_by_one_in_the_other_direction() {
     for (depth, engine) in [(1, "pread"), (8, "io_uring"), (8, "aio")] {
         let params = json!({ "depth": depth, "engine": engine, "block_size": "8 KiB",
             "reply": "4 KiB", "align": "4 KiB" });
-        let report = match run_until(&Disks::none(), &in_memory(params), has(Counter::Writes)) {
-            Ok(report) => report,
-            Err(error) => {
-                println!("skipped: replies by {engine}: {error}");
-                continue;
-            }
+        let Some(report) = run_with(engine, &in_memory(params), has(Counter::Writes)) else {
+            continue;
         };
         assert!(report.incidents.is_empty(), "{:?}", report.incidents);
         let (reads, writes) = (sum(&report, Counter::Reads), sum(&report, Counter::Writes));
@@ -306,7 +295,7 @@ fn an_existing_file_is_never_written_to() {
 fn a_claimed_device_is_written_only_between_its_edges_and_the_kernel_agrees() {
     const SIZE: u64 = 16 << 20;
     const EDGE: usize = 1 << 20;
-    let Some(disk) = blank("storage on a claimed device", SIZE) else { return };
+    let Some(disk) = blank(SIZE) else { return };
     let serial =
         inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
     let params = json!({ "target": &*disk.device, "read": "50 %", "depth": 8, "consent": serial });
@@ -363,7 +352,7 @@ fn a_claimed_device_is_written_only_between_its_edges_and_the_kernel_agrees() {
 /// Uses a hard link, which no path reveals; without the watch the load would last a minute.
 #[test]
 fn a_load_ends_when_another_device_shows_the_bytes_of_its_device() {
-    let Some(disk) = blank("storage revoked", 16 << 20) else { return };
+    let Some(disk) = blank(16 << 20) else { return };
     let serial =
         inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
     claim(&disk.device, &serial).expect("blank and free");
@@ -380,7 +369,7 @@ fn a_load_ends_when_another_device_shows_the_bytes_of_its_device() {
             while !begun() && asked.elapsed().as_secs() < 30 {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
-            attach("a twin", "", &link).expect("losetup ran before")
+            attach("", &link).expect("losetup ran before")
         });
         let params = json!({ "target": &*disk.device, "read": "0 %", "consent": serial,
             "max_written": "1 TiB", "rate": "2 kpps" });
@@ -398,7 +387,7 @@ fn a_load_ends_when_another_device_shows_the_bytes_of_its_device() {
 
 #[test]
 fn an_unaligned_transfer_without_the_page_cache_is_refused_with_its_remedy() {
-    let Some(disk) = blank("unaligned", 16 << 20) else { return };
+    let Some(disk) = blank(16 << 20) else { return };
     let error =
         run(&Disks::none(), json!({ "target": &*disk.device, "block_size": "1000 B" }), 100)
             .expect_err("refused");
@@ -410,7 +399,7 @@ fn a_device_without_poll_queues_is_refused() {
     let refused = run(&Disks::none(), in_memory(json!({ "engine": "io_uring_polling" })), 50)
         .expect_err("in memory");
     assert!(refused.to_string().contains("it is in memory"), "{refused}");
-    let Some(disk) = blank("polling", 16 << 20) else { return };
+    let Some(disk) = blank(16 << 20) else { return };
     let polling = json!({ "target": &*disk.device, "engine": "io_uring_polling" });
     let refused = run(&Disks::none(), polling, 50).expect_err("loop devices have no such queues");
     assert!(

@@ -50,7 +50,7 @@ fn ended_with(report: &EngineReport, began: Instant, counter: Counter, cause: &s
 #[test]
 fn a_disk_that_fails_ends_the_load_with_the_kernels_error_by_every_engine() {
     for (engine, depth) in [("io_uring", 8), ("aio", 8), ("threads", 4), ("pread", 1)] {
-        let Some(disk) = blank("a disk that fails", SIZE) else { return };
+        let Some(disk) = blank(SIZE) else { return };
         let cut_off = || {
             let image = OpenOptions::new().write(true).open(&disk.image);
             image.and_then(|file| file.set_len(1 << 20)).expect("cut off");
@@ -75,7 +75,7 @@ fn a_disk_that_fails_ends_the_load_with_the_kernels_error_by_every_engine() {
 
 #[test]
 fn a_disk_that_vanishes_ends_the_load() {
-    let Some(disk) = blank("a disk that vanishes", SIZE) else { return };
+    let Some(disk) = blank(SIZE) else { return };
     // Without capacity the device is gone for practical purposes: the kernel itself fails every
     // transfer.
     let empty = || {
@@ -104,7 +104,7 @@ fn a_filesystem_that_fills_up_under_a_disk_ends_the_load() {
     }
     // Unmounted at the end of the test, after the loop devices.
     let _mount = Undo::by([&"umount", &"-l", &folder.path()]);
-    let Some(disk) = Loop::within("a filesystem that fills up", "", SIZE, folder.path()) else {
+    let Some(disk) = Loop::within("", SIZE, folder.path()) else {
         return;
     };
     let serial =

@@ -35,16 +35,16 @@ struct Filesystem {
 
 impl Filesystem {
     /// Creates one; `None`, with a message, if that is not possible.
-    fn new(test: &str) -> Option<Self> {
+    fn new() -> Option<Self> {
         // A sparse file, because scratch files leave 2 GiB of every filesystem free.
-        let disk = blank(test, 4 << 30)?;
+        let disk = blank(4 << 30)?;
         let folder = tempfile::tempdir().expect("a folder");
         let mount = folder.path().to_owned();
         let (device, place) = (disk.device.display(), mount.display());
         let made = tried(&format!("mkfs.ext4 -q {device}"))
             .and_then(|_| tried(&format!("mount {device} {place}")));
         if let Err(complaint) = made {
-            return skip(test, &complaint);
+            return skip(complaint);
         }
         let mounted =
             [Undo::by([&"fsfreeze", &"-u", &mount]), Undo::by([&"umount", &"-l", &mount])];
@@ -83,13 +83,8 @@ fn stalled(
                 thaws = Some(filesystem.stall());
             }
         });
-        let report = match report {
-            Ok(report) => report,
-            Err(error) => {
-                println!("skipped: {engine}: {error}");
-                return None;
-            }
-        };
+        let refused = |error| skip::<()>(format_args!("{engine}: {error}"));
+        let report = report.map_err(refused).ok()?;
         if let Some(thaws) = thaws {
             assert!(thaws.join().expect("no panic"), "an ext4 filesystem can be frozen");
         }
@@ -138,7 +133,7 @@ fn is_whole(report: &EngineReport, about: &str, depth: u32) {
 
 #[test]
 fn a_stall_within_the_load_is_in_its_times_and_costs_no_interval() {
-    let Some(filesystem) = Filesystem::new("a stall within the load") else { return };
+    let Some(filesystem) = Filesystem::new() else { return };
     for (engine, depth) in [("pread", 1), ("threads", 2), ("io_uring", 2)] {
         let is_enough =
             |report: &EngineReport| longest(report) >= NOTICED && at_the_end(report) > 0;
@@ -175,7 +170,7 @@ fn a_stall_within_the_load_is_in_its_times_and_costs_no_interval() {
 
 #[test]
 fn the_drain_waits_for_a_stall_over_the_end_of_the_load() {
-    let Some(filesystem) = Filesystem::new("a stall over the end of the load") else { return };
+    let Some(filesystem) = Filesystem::new() else { return };
     for (engine, depth) in [("pread", 1), ("io_uring", 2)] {
         // The stall begins within the load and outlasts a load this short, unless nothing was
         // written in it.
@@ -196,7 +191,7 @@ fn transfers_that_never_end_are_open_with_a_known_wait() {
     const DEPTH: u64 = 2;
     const SPANS: [Nanos; 2] = [Nanos::from_millis(100), Nanos::from_millis(100)];
     const THAW_AFTER: Duration = Duration::from_millis(1_200);
-    let Some(filesystem) = Filesystem::new("transfers that never end") else { return };
+    let Some(filesystem) = Filesystem::new() else { return };
     let params = json!({
         "target": filesystem.mount, "size": "1 MiB", "read": "0 %", "depth": DEPTH,
         "engine": "threads", "cache": "buffered",

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use crate::peers::{Peer, contents, is_there};
+use crate::peers::{Peer, contents, installed};
 use crate::shared::{PATIENCE, V4, endpoint, flows_sum, join, params, setup, start, sum};
 use Counter::{
     ConnectionsFailed, PayloadAcknowledged, PayloadReceived, PayloadSent, Serving, Transactions,
@@ -140,8 +140,7 @@ pub(crate) fn assert_fetched(output: &Output, context: &str) {
 
 #[test]
 fn our_ftp_client_fetches_from_and_sends_to_vsftpd() {
-    let test = "our_ftp_client_fetches_from_and_sends_to_vsftpd";
-    let Some(vsftpd) = Peer::vsftpd(test, FILE) else { return };
+    let Some(vsftpd) = Peer::vsftpd(FILE) else { return };
     for passive in ["epsv", "pasv"] {
         let url = format!("ftp://{}/file", vsftpd.at);
         let report = drive("ftp", &url, json!({ "passive": passive, "sink": "memory" }));
@@ -174,8 +173,7 @@ fn our_ftp_client_fetches_from_and_sends_to_vsftpd() {
 
 #[test]
 fn our_http_client_fetches_from_and_sends_to_nginx() {
-    let test = "our_http_client_fetches_from_and_sends_to_nginx";
-    let Some(nginx) = Peer::nginx(test, FILE) else { return };
+    let Some(nginx) = Peer::nginx(FILE) else { return };
     for reuse in [true, false] {
         let url = format!("http://{}/file", nginx.at);
         let before = nginx.text("log").lines().count();
@@ -213,9 +211,8 @@ fn our_http_client_fetches_from_and_sends_to_nginx() {
 
 #[test]
 fn refusals_of_foreign_servers_are_reported() {
-    let test = "refusals_of_foreign_servers_are_reported";
-    let Some(nginx) = Peer::nginx(test, FILE) else { return };
-    let Some(vsftpd) = Peer::vsftpd(test, FILE) else { return };
+    let Some(nginx) = Peer::nginx(FILE) else { return };
+    let Some(vsftpd) = Peer::vsftpd(FILE) else { return };
     for (name, server, path, direction, word) in [
         ("http", &nginx, "none", "rx", "the server answered 404"),
         ("http", &nginx, "file", "tx", "the server answered 405"),
@@ -232,10 +229,7 @@ fn refusals_of_foreign_servers_are_reported() {
 
 #[test]
 fn curl_fetches_from_our_servers() {
-    let test = "curl_fetches_from_our_servers";
-    if !is_there("curl", test) {
-        return;
-    }
+    let Some(()) = installed("curl") else { return };
     for (name, user) in [("http", ""), ("ftp", "anybody:anything@")] {
         for send in ["copy", "sendfile", "splice", "zerocopy"] {
             let own = Own::start(name, json!({ "send": send }));
@@ -290,10 +284,7 @@ fn the_time_in_which_a_file_is_under_way_is_counted() {
 
 #[test]
 fn curl_sends_to_our_servers() {
-    let test = "curl_sends_to_our_servers";
-    if !is_there("curl", test) {
-        return;
-    }
+    let Some(()) = installed("curl") else { return };
     let (_kept, file) = file_to_send();
     for (name, user) in [("http", ""), ("ftp", "anybody:anything@")] {
         for sink in ["discard", "memory"] {
@@ -316,10 +307,7 @@ fn curl_sends_to_our_servers() {
 
 #[test]
 fn lftp_fetches_from_and_sends_to_our_servers() {
-    let test = "lftp_fetches_from_and_sends_to_our_servers";
-    if !is_there("lftp", test) {
-        return;
-    }
+    let Some(()) = installed("lftp") else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let [file, fetched] = ["file", "fetched"].map(|name| folder.path().join(name));
     std::fs::write(&file, contents(FILE)).expect("it is writable");
@@ -356,10 +344,7 @@ const ENCODED: &str = "a%20b%23%25%C3%A4.bin";
 
 #[test]
 fn other_programs_take_parts_names_and_trees_from_our_servers() {
-    let test = "other_programs_take_parts_names_and_trees_from_our_servers";
-    if !is_there("curl", test) || !is_there("lftp", test) {
-        return;
-    }
+    let Some(((), ())) = installed("curl").zip(installed("lftp")) else { return };
     let ground = tempfile::tempdir().expect("a folder");
     let [root, fetched] = ["root", "fetched"].map(|name| ground.path().join(name));
     std::fs::create_dir_all(root.join("sub/many")).expect("a folder");
@@ -436,10 +421,7 @@ fn other_programs_take_parts_names_and_trees_from_our_servers() {
 
 #[test]
 fn curl_sends_chunks_to_our_server_and_the_checksum_is_that_of_the_file() {
-    let test = "curl_sends_chunks_to_our_server_and_the_checksum_is_that_of_the_file";
-    if !is_there("curl", test) {
-        return;
-    }
+    let Some(()) = installed("curl") else { return };
     let (_kept, file) = file_to_send();
     let own = Own::start("http", json!({ "direction": "tx", "sink": "memory", "checksum": true }));
     let url = format!("http://{}/file", own.address);
@@ -468,9 +450,8 @@ fn sha256(bytes: &[u8]) -> String {
 
 #[test]
 fn our_clients_resume_decode_take_chunks_and_many_files() {
-    let test = "our_clients_resume_decode_take_chunks_and_many_files";
-    let Some(nginx) = Peer::nginx(test, FILE) else { return };
-    let Some(vsftpd) = Peer::vsftpd_with(test, FILE, "cmds_denied=EPSV\n") else { return };
+    let Some(nginx) = Peer::nginx(FILE) else { return };
+    let Some(vsftpd) = Peer::vsftpd_with(FILE, "cmds_denied=EPSV\n") else { return };
     for (name, peer) in [("http", &nginx), ("ftp", &vsftpd)] {
         std::fs::write(peer.path("public").join(AWKWARD), contents(FILE)).expect("it is ours");
         (0..7).for_each(|n| {

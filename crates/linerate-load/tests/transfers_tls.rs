@@ -5,7 +5,7 @@ use std::process::Command;
 use linerate_model::Counter;
 use serde_json::json;
 
-use crate::peers::{Peer, contents, is_there};
+use crate::peers::{Peer, contents, installed};
 use crate::shared::sum;
 use crate::transfers_peers::{
     FILE, Own, assert_acknowledged, assert_fetched, assert_refused, call, drive, file_to_send,
@@ -14,8 +14,7 @@ use crate::transfers_peers::{
 
 #[test]
 fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
-    let test = "our_client_and_nginx_speak_tls_and_the_row_says_how";
-    let Some(nginx) = Peer::nginx(test, FILE) else { return };
+    let Some(nginx) = Peer::nginx(FILE) else { return };
     let [get, put] = ["file", "in/tls"].map(|path| format!("https://{}/{path}", nginx.secure()));
     let roots = nginx.path("certificate").display().to_string();
     for (verify, known_by) in [(true, "roots"), (false, "nothing: not verified")] {
@@ -64,8 +63,7 @@ fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
 
 #[test]
 fn our_ftp_client_and_vsftpd_speak_tls_and_the_row_says_how() {
-    let test = "our_ftp_client_and_vsftpd_speak_tls_and_the_row_says_how";
-    let Some(vsftpd) = Peer::vsftpd_over_tls(test, FILE, "") else { return };
+    let Some(vsftpd) = Peer::vsftpd_over_tls(FILE, "") else { return };
     let [get, put] = ["file", "in/tls"].map(|path| format!("ftp://{}/{path}", vsftpd.at));
     let roots = vsftpd.path("certificate").display().to_string();
     let whole = format!("\", {FILE} bytes");
@@ -106,11 +104,10 @@ fn our_ftp_client_and_vsftpd_speak_tls_and_the_row_says_how() {
 
 #[test]
 fn ftp_servers_without_tls_are_reported_and_nothing_is_sent_in_the_clear() {
-    let test = "ftp_servers_without_tls_are_reported_and_nothing_is_sent_in_the_clear";
-    let Some(plain) = Peer::vsftpd(test, FILE) else { return };
-    let Some(secure) = Peer::vsftpd_over_tls(test, FILE, "") else { return };
+    let Some(plain) = Peer::vsftpd(FILE) else { return };
+    let Some(secure) = Peer::vsftpd_over_tls(FILE, "") else { return };
     let Some(unwilling) =
-        Peer::vsftpd_over_tls(test, FILE, "allow_anon_ssl=NO\nforce_anon_logins_ssl=NO\n")
+        Peer::vsftpd_over_tls(FILE, "allow_anon_ssl=NO\nforce_anon_logins_ssl=NO\n")
     else {
         return;
     };
@@ -129,10 +126,7 @@ fn ftp_servers_without_tls_are_reported_and_nothing_is_sent_in_the_clear() {
 
 #[test]
 fn curl_speaks_tls_to_our_servers() {
-    let test = "curl_speaks_tls_to_our_servers";
-    if !is_there("curl", test) {
-        return;
-    }
+    let Some(()) = installed("curl") else { return };
     let (_kept, file) = file_to_send();
     let versions = [(&["--tlsv1.3"][..], "TLS 1.3"), (&["--tls-max", "1.2"], "TLS 1.2")];
     for (protocol, scheme, user, more) in

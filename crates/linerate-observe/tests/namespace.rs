@@ -19,7 +19,7 @@ use host::Namespace;
 /// a neighbour .2. One datagram passes at once and the next after eight seconds: none leaves
 /// between the reading of two counters.
 fn namespace(test: &str) -> Option<Namespace> {
-    let namespace = Namespace::new(test, format!("lr-{test}-{}", std::process::id()))?;
+    let namespace = Namespace::new(format!("lr-{test}-{}", std::process::id()))?;
     for line in [
         "ip link set lo up",
         "ip link add v0 mtu 1400 type veth peer name v1",

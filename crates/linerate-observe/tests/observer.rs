@@ -99,13 +99,8 @@ fn snmpd(test: &str) -> Option<Snmpd> {
         .stdout(Stdio::null())
         .stderr(log)
         .spawn();
-    let child = match child {
-        Ok(child) => child,
-        Err(error) => {
-            println!("skipped: {test}: start snmpd: {error}");
-            return None;
-        }
-    };
+    let refused = |error| println!("skipped: {test}: start snmpd: {error}");
+    let child = child.map_err(refused).ok()?;
     let snmpd = Snmpd { child, address, folder };
     await_it(&snmpd.address, snmpd.folder.path());
     Some(snmpd)

@@ -105,10 +105,7 @@ fn receive(socket: &mut XdpSocket, n: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn frames_arrive_in_order_whole_and_with_right_checksums() {
-    let Some(pair) = Pair::new("frames_arrive_in_order_whole_and_with_right_checksums", 1, 1500)
-    else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     let (mut socket, _filter) = receiver(&pair);
     for bytes in [60, 61, 1514] {
         let rows = [row(0, 1000, bytes)];
@@ -145,13 +142,7 @@ fn frames_arrive_in_order_whole_and_with_right_checksums() {
 fn random_ports_spread_over_the_range_of_rfc_4814_and_are_the_same_with_the_same_seed() {
     const N: u32 = 4_000;
     const SPREAD: Shape = Shape { random_ports_at: Some(34), ..SHAPE };
-    let Some(pair) = Pair::new(
-        "random_ports_spread_over_the_range_of_rfc_4814_and_are_the_same_with_the_same_seed",
-        1,
-        1500,
-    ) else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     let (mut socket, _filter) = receiver(&pair);
     let mut row = row(0, 0, 60);
     row.frame[34..38].fill(0);
@@ -192,11 +183,7 @@ fn random_ports_spread_over_the_range_of_rfc_4814_and_are_the_same_with_the_same
 
 #[test]
 fn rows_take_turns_with_their_own_lengths_and_the_numbers_of_their_flows() {
-    let Some(pair) =
-        Pair::new("rows_take_turns_with_their_own_lengths_and_the_numbers_of_their_flows", 1, 1500)
-    else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     let (mut socket, _filter) = receiver(&pair);
     let rows = [
         row(0, 1000, 60),
@@ -229,7 +216,7 @@ fn rows_take_turns_with_their_own_lengths_and_the_numbers_of_their_flows() {
 
 #[test]
 fn scheduled_frames_say_how_late_they_are() {
-    let Some(pair) = Pair::new("scheduled_frames_say_how_late_they_are", 1, 1500) else { return };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     let (mut socket, _filter) = receiver(&pair);
     let rows = [row(0, 1000, 60)];
     let mut live =
@@ -262,9 +249,7 @@ fn scheduled_frames_say_how_late_they_are() {
 
 #[test]
 fn frames_that_a_peer_refuses_do_not_count_as_sent() {
-    let Some(pair) = Pair::new("frames_that_a_peer_refuses_do_not_count_as_sent", 1, 1500) else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     let (socket, filter) = receiver(&pair);
     let mut live = pair.at(0, || {
         LiveFrames::open(DEVICE, &[row(0, 1, 60)], SHAPE, 64).expect("the peer has a program")

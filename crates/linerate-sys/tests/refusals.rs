@@ -31,9 +31,7 @@ fn one_row() -> ([live::Row; 1], live::Shape) {
 
 #[test]
 fn a_queue_that_is_used_or_does_not_exist_is_named() {
-    let Some(pair) = Pair::new("a_queue_that_is_used_or_does_not_exist_is_named", 1, 1500) else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     pair.at(0, || {
         let _first = XdpSocket::open(DEVICE, OPTIONS).expect("queue 0 is free");
         says(
@@ -50,7 +48,7 @@ fn a_queue_that_is_used_or_does_not_exist_is_named() {
 
 #[test]
 fn a_driver_that_requires_copying_is_named() {
-    let Some(pair) = Pair::new("a_driver_that_requires_copying_is_named", 1, 1500) else { return };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     pair.at(0, || {
         let zero_copy = Options { copying: Copying::ZeroCopy, ..OPTIONS };
         says(XdpSocket::open(DEVICE, zero_copy), &["requires copying"]);
@@ -66,9 +64,7 @@ fn a_driver_that_requires_copying_is_named() {
 
 #[test]
 fn an_interface_that_has_a_program_is_left_alone() {
-    let Some(pair) = Pair::new("an_interface_that_has_a_program_is_left_alone", 1, 1500) else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     pair.at(0, || {
         let _first = filter(None).expect("veth has native XDP");
         for placement in [None, Some(Placement::Native), Some(Placement::Generic)] {
@@ -92,9 +88,7 @@ fn holds_an_interface_until_killed() {
 #[test]
 fn a_program_is_gone_when_its_process_was_killed() {
     use std::io::BufRead;
-    let Some(pair) = Pair::new("a_program_is_gone_when_its_process_was_killed", 1, 1500) else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     let own = std::env::current_exe().expect("this test's program");
     let (_, module) = module_path!().split_once("::").expect("a module of the test program");
     let mut child = std::process::Command::new("ip")
@@ -119,13 +113,7 @@ fn a_program_is_gone_when_its_process_was_killed() {
 
 #[test]
 fn an_mtu_beyond_one_buffer_is_named_and_the_generic_mode_is_the_fallback() {
-    let Some(pair) = Pair::new(
-        "an_mtu_beyond_one_buffer_is_named_and_the_generic_mode_is_the_fallback",
-        1,
-        9000,
-    ) else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 9000) else { return };
     pair.at(0, || {
         says(filter(Some(Placement::Native)), &["lr0", "MTU"]);
         assert_eq!(filter(None).expect("generic mode takes it").placement(), Placement::Generic);
@@ -134,9 +122,7 @@ fn an_mtu_beyond_one_buffer_is_named_and_the_generic_mode_is_the_fallback() {
 
 #[test]
 fn a_driver_without_native_xdp_gets_the_generic_mode() {
-    let Some(pair) = Pair::new("a_driver_without_native_xdp_gets_the_generic_mode", 1, 1500) else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     pair.ip(0, "link add lr1 type bridge");
     pair.at(0, || {
         let at = |placement| {
@@ -153,9 +139,7 @@ fn a_driver_without_native_xdp_gets_the_generic_mode() {
 #[test]
 fn without_privilege_the_missing_one_is_named() {
     use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
-    let Some(pair) = Pair::new("without_privilege_the_missing_one_is_named", 1, 1500) else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     pair.at(0, || {
         // Capabilities belong to a thread, and this thread ends after the test.
         let none = CapabilitySet::empty();
@@ -171,9 +155,7 @@ fn without_privilege_the_missing_one_is_named() {
 
 #[test]
 fn a_link_that_is_down_is_named_before_any_frame() {
-    let Some(pair) = Pair::new("a_link_that_is_down_is_named_before_any_frame", 1, 1500) else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     pair.ip(0, "link set lr0 down");
     let (rows, shape) = one_row();
     pair.at(0, || {
@@ -187,11 +169,7 @@ fn a_link_that_is_down_is_named_before_any_frame() {
 
 #[test]
 fn a_frame_longer_than_the_mtu_allows_is_named_before_any_frame() {
-    let Some(pair) =
-        Pair::new("a_frame_longer_than_the_mtu_allows_is_named_before_any_frame", 1, 1400)
-    else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 1400) else { return };
     let (mut rows, shape) = one_row();
     rows[0].frame.resize(1419, 0);
     let _receiver = pair.at(1, || filter(None).expect("veth has native XDP"));
@@ -204,10 +182,7 @@ fn a_frame_longer_than_the_mtu_allows_is_named_before_any_frame() {
 
 #[test]
 fn a_peer_that_accepts_no_frames_is_named_with_the_remedy() {
-    let Some(pair) = Pair::new("a_peer_that_accepts_no_frames_is_named_with_the_remedy", 1, 1500)
-    else {
-        return;
-    };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     let (rows, shape) = one_row();
     pair.at(0, || {
         says(

@@ -87,9 +87,7 @@ fn arrives_on_the_stack(pair: &Pair, ethertype: u16) -> bool {
 #[test]
 fn ours_reach_the_socket_and_theirs_the_stack() {
     for placement in [Placement::Native, Placement::Generic] {
-        let Some(pair) = Pair::new("ours_reach_the_socket_and_theirs_the_stack", 1, 1500) else {
-            return;
-        };
+        let Some(pair) = Pair::new(1, 1500) else { return };
         let (mut receiver, filter, mut sender) = ends(&pair, placement, 1514, false);
         for (round, bytes) in [60, 1514].into_iter().enumerate() {
             send(&mut sender, round as u64 * 200, 200, bytes);
@@ -113,7 +111,7 @@ fn ours_reach_the_socket_and_theirs_the_stack() {
 
 #[test]
 fn drops_of_a_full_ring_are_counted() {
-    let Some(pair) = Pair::new("drops_of_a_full_ring_are_counted", 1, 1500) else { return };
+    let Some(pair) = Pair::new(1, 1500) else { return };
     let (mut receiver, _filter, mut sender) = ends(&pair, Placement::Native, 1514, false);
     send(&mut sender, 0, 1_000, 60);
     let until = Instant::now() + PATIENCE;
@@ -129,7 +127,7 @@ fn drops_of_a_full_ring_are_counted() {
 
 #[test]
 fn jumbo_frames_pass_in_several_buffers() {
-    let Some(pair) = Pair::new("jumbo_frames_pass_in_several_buffers", 1, 9000) else { return };
+    let Some(pair) = Pair::new(1, 9000) else { return };
     for (placement, several) in [(Placement::Native, true), (Placement::Generic, true)] {
         let (mut receiver, _filter, mut sender) = ends(&pair, placement, 9014, several);
         for (round, bytes) in [9014, 5000, 60].into_iter().enumerate() {
@@ -145,7 +143,7 @@ fn jumbo_frames_pass_in_several_buffers() {
 
 #[test]
 fn each_queue_has_its_socket() {
-    let Some(pair) = Pair::new("each_queue_has_its_socket", 2, 1500) else { return };
+    let Some(pair) = Pair::new(2, 1500) else { return };
     let (mut receivers, _filter) = pair.at(1, || {
         let filter = Filter::attach(DEVICE, &[&ours()], None, false).expect("veth has native XDP");
         let open =
@@ -168,7 +166,7 @@ fn each_queue_has_its_socket() {
 
 /// Returns for each of `frames` whether a filter with these alternatives takes it.
 fn taken(alternatives: &[&[Match]], frames: &[&[u8]]) -> Option<Vec<bool>> {
-    let pair = Pair::new("a_match_compares_any_bytes_and_bits", 1, 1500)?;
+    let pair = Pair::new(1, 1500)?;
     Some(pair.at(1, || {
         let filter =
             Filter::attach(DEVICE, alternatives, None, false).expect("veth has native XDP");

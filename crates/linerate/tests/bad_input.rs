@@ -6,7 +6,9 @@ use std::process::Stdio;
 
 use linerate_model::TrialOutcome;
 
-use crate::common::{self, Pair, file, heard, linerate, load, plan, privileged, run, wait};
+use crate::common::{
+    self, Pair, file, heard, linerate, load, plan, privileged_folder, run, skip, wait,
+};
 
 /// Runs `arguments` in an empty folder with `text` as `plan.toml`; asserts code and standard error,
 /// and that nothing was run.
@@ -16,11 +18,8 @@ fn refused(text: &str, arguments: &[&str], code: i32, message: &str) {
     let ended = run(folder.path(), arguments).expect(code);
     assert_eq!(ended.stderr, message);
     assert_eq!(ended.stdout, "");
-    let left: Vec<_> = std::fs::read_dir(folder.path())
-        .expect("readable")
-        .flatten()
-        .map(|e| e.file_name())
-        .collect();
+    let left = std::fs::read_dir(folder.path()).expect("readable").flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
     assert!(left.iter().all(|name| name == "plan.toml" || name == "keys"), "{left:?}");
 }
 
@@ -44,10 +43,9 @@ fn a_share_of_a_ceiling_is_a_rate_or_refused_for_an_unknown_ceiling() {
         // 508 B without the check sequence cross the lab's shaper, which counts them so.
         let full = 100e6 / (508.0 * 8.0);
         let share = if trial["point"]["rate"] == "50 %" { 0.5 } else { 0.9 };
-        let rate = trial["jobs"][0]["params"]["rate"]
-            .as_str()
-            .and_then(|rate| rate.strip_suffix(" packet/s"));
-        let rate: f64 = rate.expect("frames a second").parse().expect("a number");
+        let rate = trial["jobs"][0]["params"]["rate"].as_str().expect("a rate");
+        let rate = rate.strip_suffix(" packet/s").expect("frames a second");
+        let rate: f64 = rate.parse().expect("a number");
         assert!((rate / (share * full) - 1.0).abs() < 1e-9, "{rate}");
     }
     let message = "error: `rate` of `frames` is a share of a ceiling that is not known
@@ -73,19 +71,13 @@ fn frames_without_room_for_the_headers_of_their_addresses_are_refused_before_a_l
         "[lab]\nname = \"six\"\nfamily = \"ipv6\"\n[[host]]\nname = \"a\"\n[[host]]\nname \
             = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n",
     );
-    file(
-        folder.path(),
-        "plan.toml",
-        &shares("64 B").replace("[\"50 %\", \"90 %\"]", "[\"1 kpps\"]"),
-    );
+    let small = shares("64 B").replace("[\"50 %\", \"90 %\"]", "[\"1 kpps\"]");
+    file(folder.path(), "plan.toml", &small);
     let told = run(folder.path(), &["run", "plan.toml", "--lab", "six.toml"]).expect(2);
     let message = "frame_size of `frames`: 64 B: a UDP header, 0 VLAN tags and the signature need \
         84 B over IPv6, and 64 B are too few";
-    assert!(
-        told.stderr.starts_with(&format!("error: {message}\n  --> plan.toml:10:12\n")),
-        "{}",
-        told.stderr
-    );
+    let start = format!("error: {message}\n  --> plan.toml:10:12\n");
+    assert!(told.stderr.starts_with(&start), "{}", told.stderr);
     assert!(told.stderr.ends_with("plan.toml: 1 problem; nothing was run\n"), "{}", told.stderr);
     run(folder.path(), &["plan", "plan.toml", "--lab", "pair"]).expect(0);
 }
@@ -243,24 +235,18 @@ plan.toml: 1 problem; nothing was run
 #[test]
 fn intervals_are_shortened_to_fit_a_short_sweep() {
     let folder = tempfile::tempdir().expect("a folder");
-    file(
-        folder.path(),
-        "plan.toml",
-        &plan("null", 0.05, "")
-            .replace(&format!("warmup = \"{} ms\"", common::WARM_UP * 1e3), "warmup = \"0 s\""),
-    );
-    let ended =
-        run(folder.path(), &["run", "plan.toml", "--ledger", "short.ledger", "--out", "report"]);
+    let warmup = format!("warmup = \"{} ms\"", common::WARM_UP * 1e3);
+    let text = plan("null", 0.05, "").replace(&warmup, "warmup = \"0 s\"");
+    file(folder.path(), "plan.toml", &text);
+    let arguments = ["run", "plan.toml", "--ledger", "short.ledger", "--out", "report"];
+    let ended = run(folder.path(), &arguments);
     let campaign = load(&folder.path().join("short.ledger"));
     let intervals = &campaign.trials[0].jobs[0].0.intervals;
     assert_eq!(campaign.trials[0].spec.phases.interval, linerate_model::Nanos::from_millis(10));
     assert!((1..=7).contains(&intervals.len()), "{}: {}", intervals.len(), ended.stdout);
     // A moment without a CPU takes an interval from so short a trial.
     if intervals.len() < 5 {
-        return println!(
-            "skipped: six intervals of a trial of 50 ms: there are {}",
-            intervals.len()
-        );
+        return skip(format_args!("{} intervals of a trial of 50 ms", intervals.len()));
     }
     // With one interval less at one end than at the other it has no figure.
     assert!(matches!(ended.code, Some(0 | 3)), "{ended:?}");
@@ -315,12 +301,9 @@ fn a_missing_host_is_named_with_what_to_check() {
     refused(&text, &["run", "plan.toml", "--to", "127.0.0.1:9"], 4, message);
     let folder = tempfile::tempdir().expect("a folder");
     let ended = run(folder.path(), &["run", "null", "--to", "no-such-host.invalid"]).expect(4);
-    assert!(
-        ended.stderr.starts_with("linerate: look up host no-such-host.invalid: "),
-        "{}",
-        ended.stderr
-    );
-    assert!(ended.stderr.ends_with("(check the name, or give the address)\n"), "{}", ended.stderr);
+    let stderr = &ended.stderr;
+    assert!(stderr.starts_with("linerate: look up host no-such-host.invalid: "), "{stderr}");
+    assert!(stderr.ends_with("(check the name, or give the address)\n"), "{stderr}");
 }
 
 #[test]
@@ -348,10 +331,7 @@ fn a_calculator_says_which_option_is_wrong_and_what_it_expects() {
 
 #[test]
 fn an_interface_that_disappears_marks_its_trial_and_the_campaign_ends_by_itself() {
-    if !privileged("an_interface_that_disappears_marks_its_trial_and_the_campaign_ends_by_itself") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let text =
         plan("tcp_stream", 1.5, "congestion = \"cubic\"").replace("repeats = 1", "repeats = 3");
     file(folder.path(), "plan.toml", &text);
@@ -396,10 +376,7 @@ fn an_interface_that_disappears_marks_its_trial_and_the_campaign_ends_by_itself(
 
 #[test]
 fn an_address_family_the_host_lacks_fails_the_trial_and_says_so() {
-    if !privileged("an_address_family_the_host_lacks_fails_the_trial_and_says_so") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let pair = Pair::build("four");
     pair.ran(0, "sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
     let testbed = "[[host]]\nname = \"here\"\nreach = \"local\"\n\

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::{file, privileged, run};
+use crate::common::{file, privileged_folder, run, skip};
 
 /// Six short runs over whatever link the lab has.
 const PLAN: &str = "[campaign]\nname = \"six\"\nrepeats = 6\n[[sweep]]\nname = \"link\"\nduration \
@@ -33,10 +33,7 @@ fn measured(folder: &Path, name: &str, plan: &str, rate: &str) {
 
 #[test]
 fn a_slower_link_is_worse_and_is_the_first_cause() {
-    if !privileged("a lab needs namespaces") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let folder = folder.path();
     measured(folder, "fast", PLAN, "40 Mbit/s");
     // What no machine that carried the first one can carry: the answer is known however much others
@@ -49,10 +46,7 @@ fn a_slower_link_is_worse_and_is_the_first_cause() {
     let figures = comparison["points"][0]["figures"].as_array().expect("figures");
     let goodput = figures.iter().find(|figure| figure["metric"] == "goodput");
     if goodput.is_none_or(|goodput| goodput["effect"]["change"] != "worse") {
-        let test = "a_slower_link_is_worse_and_is_the_first_cause";
-        return println!(
-            "skipped: {test}: noise hides a change of a tenth of the rate: {goodput:?}"
-        );
+        return skip(format_args!("noise hides a change of a tenth of the rate: {goodput:?}"));
     }
     assert_eq!(code, Some(1));
     // Other programs that run beside the test are a cause too, and may come first.
@@ -73,10 +67,7 @@ fn a_slower_link_is_worse_and_is_the_first_cause() {
 
 #[test]
 fn campaigns_without_a_common_point_are_refused() {
-    if !privileged("a lab needs namespaces") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let folder = folder.path();
     let one = PLAN.replace("repeats = 6", "repeats = 1");
     measured(folder, "one", &one, "40 Mbit/s");

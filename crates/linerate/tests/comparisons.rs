@@ -11,7 +11,7 @@ use linerate_model::{Campaign, Direction, Metric, Role, TrialOutcome, metric};
 use linerate_sys::netns::within;
 
 use crate::common::{
-    AGENT, Ended, Pair, exchange_keys, file, heard, linerate, load, privileged, run, signal,
+    AGENT, Ended, Pair, exchange_keys, file, heard, linerate, load, privileged_folder, run, signal,
 };
 
 /// Pairs of each comparison: enough to be killed between them.
@@ -73,10 +73,7 @@ fn fifth_trial_done(folder: &Path) -> Child {
 
 #[test]
 fn a_comparison_killed_between_its_arms_is_resumed_and_measures_each_arm_once() {
-    if !privileged("a_comparison_killed_between_its_arms_is_resumed_and_measures_each_arm_once") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let folder = folder.path();
     file(folder, "two.toml", LAB);
     file(folder, "plan.toml", &frames_plan());
@@ -120,11 +117,8 @@ fn without_offloads(pair: &Pair) {
 
 #[test]
 fn an_arm_changes_a_setting_of_a_host_and_restores_it() {
-    if !privileged("an_arm_changes_a_setting_of_a_host_and_restores_it") {
-        return;
-    }
+    let Some(folder) = privileged_folder() else { return };
     const SETTING: &str = "net.ipv4.tcp_rmem";
-    let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("arms"));
     without_offloads(&pair);
     let now = || {

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::common::{file, privileged, run, turn};
+use crate::common::{file, privileged_folder, run, skip, turn};
 
 /// Two hosts, and between them what `path` says.
 fn lab(path: &str) -> String {
@@ -45,11 +45,8 @@ fn only_proves(answer: &Value, injected: Option<&str>) {
 
 #[test]
 fn an_injected_limit_is_proven_and_its_ledger_gives_the_same_verdict() {
-    if !privileged("a lab needs namespaces") {
-        return;
-    }
+    let Some(folder) = privileged_folder() else { return };
     let _turn = turn();
-    let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     file(folder, "lab.toml", &lab(FULL));
     let ended = run(folder, &[&SHORT[..], &SEVERAL, &["--json"]].concat());
@@ -79,11 +76,10 @@ fn an_injected_limit_is_proven_and_its_ledger_gives_the_same_verdict() {
     let advice = limit["findings"][0]["advice"].to_string();
     assert!(advice.contains("linerate "), "{advice}");
     if then != Some("proven") {
-        let test = "an_injected_limit_is_proven_and_its_ledger_gives_the_same_verdict";
-        return println!(
-            "skipped: {test}: other programs left too little for a proof: {}",
+        return skip(format_args!(
+            "other programs left too little for a proof: {}",
             limit["findings"][0]["claim"]
-        );
+        ));
     }
     assert_eq!((ended.code, leading(&answer)), (Some(0), ("link_ceiling", "proven")), "{answer}");
     // The same load after the cure; small segments have done their work.
@@ -93,11 +89,8 @@ fn an_injected_limit_is_proven_and_its_ledger_gives_the_same_verdict() {
 
 #[test]
 fn a_device_of_unknown_rate_is_at_most_suspected() {
-    if !privileged("a lab needs namespaces") {
-        return;
-    }
+    let Some(folder) = privileged_folder() else { return };
     let _turn = turn();
-    let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     file(folder, "lab.toml", &lab(NO_FAULT));
     let ended = run(folder, &[&SHORT[..], &["--json"]].concat());
@@ -111,8 +104,7 @@ fn a_device_of_unknown_rate_is_at_most_suspected() {
         ("unknown", "inconclusive") => {}
         other => {
             // Other programs are a lead of their own.
-            let test = "a_device_of_unknown_rate_is_at_most_suspected";
-            return println!("skipped: {test}: {other:?} is suspected");
+            return skip(format_args!("{other:?} is suspected"));
         }
     }
     let advice = answer["ladder"][0]["findings"][0]["advice"].as_array().expect("advice");

@@ -23,7 +23,7 @@ fn listed(folder: &std::path::Path, device: &str) -> Value {
 fn a_blank_disk_is_claimed_by_its_serial_number_and_released_and_another_is_refused_with_reasons() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    let Some(disk) = Loop::within("disk claim", "", SIZE, folder) else { return };
+    let Some(disk) = Loop::within("", SIZE, folder) else { return };
     let name = disk.device.to_str().expect("plain text");
     let before = std::fs::read(&disk.image).expect("the image");
     let known = listed(folder, name);

@@ -8,7 +8,7 @@ use linerate_lab::{Hash, link_of};
 use linerate_model::{Direction, Validity};
 use linerate_report::sentences;
 
-use crate::common::{linerate, measure, privileged, run, turn};
+use crate::common::{linerate, measure, privileged, run, skip, turn};
 
 /// A destination port, the two fabrics' first ends on the lab `cisco-vic`, and how many links each
 /// has.
@@ -46,8 +46,7 @@ fn spread(
          {PORT} }}\n"
     );
     let measured = measure(&plan, &["--lab", "cisco-vic"])?;
-    let test = format!("{workload} over planned ports");
-    if measured.refused(&test) {
+    if measured.refused() {
         return None;
     }
     let figure = |name: &str| {
@@ -56,10 +55,10 @@ fn spread(
             measured.job().metric(known, Direction::Tx).unwrap_or_else(|| panic!("no {name}"));
         let found = metric.estimate.filter(|estimate| estimate.n == repeats);
         if found.is_none() {
-            println!(
-                "skipped: {test}: not every run has a figure of {name}: {:?}",
+            skip(format_args!(
+                "not every run has a figure of {name}: {:?}",
                 measured.study.points[0].why
-            );
+            ));
         }
         found.map(|estimate| estimate.value)
     };
@@ -75,7 +74,7 @@ fn spread(
     // balance by 0.1 at least.
     if !is_close && away < 0.05 && point.validity != Validity::Valid {
         let why = point.trials[0].why.first().map(sentences::reason);
-        println!("skipped: {test}: balance {:.3}, {balance:.3} expected: {why:?}", found.1);
+        skip(format_args!("balance {:.3}, {balance:.3} expected: {why:?}", found.1));
         return None;
     }
     assert!(is_close, "{workload} {list}: balance {}, {balance} expected", found.1);
@@ -84,9 +83,7 @@ fn spread(
 
 #[test]
 fn planned_ports_spread_flows_evenly_and_other_ports_follow_the_hash() {
-    if !privileged("planned_ports_spread_flows_evenly_and_other_ports_follow_the_hash") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let _turn = turn();
     let each = (FLOWS / LINKS) as usize;
     let planned =

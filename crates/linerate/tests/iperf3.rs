@@ -229,9 +229,7 @@ fn a_lost_agent_leaves_the_lines_and_their_figures() {
 
 #[test]
 fn a_full_disk_leaves_the_lines_and_their_figures() {
-    if !privileged("a_full_disk_leaves_the_lines_and_their_figures") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     const SCRIPT: &str = "mkdir small && mount -t tmpfs -o size=1m none small || exit 9
         (while [ ! -e fill ]; do sleep 0.05; done; head -c 2000000 /dev/zero > small/full) &
         exec \"$0\" to loopback -t 60 -i 0.2 -P 8 -b 10M --ledger small/to.ledger";

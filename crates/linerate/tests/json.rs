@@ -4,7 +4,7 @@ use linerate_analysis::study;
 use linerate_model::Counter::PayloadReceived;
 use serde_json::Value;
 
-use crate::common::{Measured, file, load as load_ledger, plan, punctual, run};
+use crate::common::{Measured, file, load as load_ledger, plan, punctual, run, skip};
 
 #[test]
 fn a_plan_prints_the_ports_that_a_firewall_must_let_through() {
@@ -108,10 +108,9 @@ fn the_lines_of_a_run_add_up_to_its_result() {
     let folder = tempfile::tempdir().expect("a folder");
     let arguments =
         ["to", "loopback", "-t", "2", "-i", "0.5", "-b", "200M", "--json", "--ledger", "to.ledger"];
-    let test = "the_lines_of_a_run_add_up_to_its_result";
     let document = match punctual(folder.path(), &arguments) {
         Ok(ended) => ended.ran().json(),
-        Err(why) => return println!("skipped: {test}: {why}"),
+        Err(why) => return skip(format_args!("{why}")),
     };
     let lines = document["lines"].as_array().expect("lines");
     let number = |line: &Value, key: &str| line[key].as_f64().expect("a number");
@@ -138,7 +137,7 @@ fn the_lines_of_a_run_add_up_to_its_result() {
     // A worker that started late is measured from its start.
     let late = intervals[0].start.as_secs_f64();
     let measured = Measured { study: study(&campaign), json: document.clone(), campaign };
-    let Some(goodput) = measured.figure(test, "goodput") else { return };
+    let Some(goodput) = measured.figure("goodput") else { return };
     let mean = bytes(&load) * 8.0 / SECONDS;
     // Intervals that pass an end of the measurement are divided by time in both.
     let margin = longest + goodput * late / SECONDS;

@@ -16,7 +16,9 @@ use linerate_model::{Counter, Interval, LossLedger, Validity, metric};
 use linerate_report::sentences;
 use linerate_sys::cpu;
 
-use crate::common::{self, Measured, file, measure, measure_in, plan, privileged, turn};
+use crate::common::{
+    self, Measured, file, measure, measure_in, plan, privileged, privileged_folder, skip, turn,
+};
 
 /// The rate of the link of lab `pair-100m`, bit/s of Ethernet frames without FCS.
 const LINK: f64 = 100e6;
@@ -75,23 +77,21 @@ pub(crate) fn no_run_exceeds(measured: &Measured, ceiling: f64) {
     }
 }
 
+/// Checks that the program computes the same ceiling.
+fn has_ceiling(measured: &Measured, ceiling: f64) {
+    let computed = measured.ceiling("goodput");
+    assert!((computed / ceiling - 1.0).abs() < 1e-9, "{computed} instead of {ceiling}");
+}
+
 #[test]
 fn a_shaped_link_carries_its_tcp_ceiling_and_never_more() {
-    if !privileged("a_shaped_link_carries_its_tcp_ceiling_and_never_more") {
-        return;
-    }
-    let text = twice(&plan(
-        "tcp_stream",
-        1.0,
-        "congestion = \"cubic\", socket_buffer = \"1 MiB\", streams = 2",
-    ));
+    let Some(()) = privileged() else { return };
+    let params = "congestion = \"cubic\", socket_buffer = \"1 MiB\", streams = 2";
+    let text = twice(&plan("tcp_stream", 1.0, params));
     let Some(measured) = measure(&text, &["--lab", "pair-100m"]) else { return };
     let ceiling = LINK * TCP_PAYLOAD / FRAME;
     no_run_exceeds(&measured, ceiling);
-    assert!(
-        (measured.ceiling("goodput") / ceiling - 1.0).abs() < 1e-9,
-        "the program computes the same ceiling"
-    );
+    has_ceiling(&measured, ceiling);
     let hosts: Vec<_> = measured.campaign.hosts.iter().map(|host| host.host.as_str()).collect();
     assert_eq!(hosts, ["a", "b"], "an agent in each namespace joined on its standard streams");
     assert_eq!(measured.json["campaign"]["emulated"], true);
@@ -103,22 +103,15 @@ fn a_shaped_link_carries_its_tcp_ceiling_and_never_more() {
 #[test]
 fn a_stream_that_recovers_from_losses_is_judged_by_received_bytes() {
     const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-    let test = "a_stream_that_recovers_from_losses_is_judged_by_received_bytes";
-    if !privileged(test) {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     if !std::fs::read_to_string(AVAILABLE)
         .is_ok_and(|names| names.split_whitespace().any(|name| name == "bbr"))
     {
-        println!("skipped: {test}: needs congestion control bbr (modprobe tcp_bbr)");
+        skip("needs congestion control bbr (modprobe tcp_bbr)");
         return;
     }
-    let Some(measured) = measure(
-        &twice(&plan("tcp_stream", 1.0, "congestion = \"bbr\", streams = 2")),
-        &["--lab", "pair-100m"],
-    ) else {
-        return;
-    };
+    let text = twice(&plan("tcp_stream", 1.0, "congestion = \"bbr\", streams = 2"));
+    let Some(measured) = measure(&text, &["--lab", "pair-100m"]) else { return };
     no_run_exceeds(&measured, LINK * TCP_PAYLOAD / FRAME);
     let receivers = measured.campaign.trials.iter().flat_map(|trial| &trial.jobs[0].1.intervals);
     let held: Vec<u64> = receivers.filter_map(|interval| interval.held_bytes).collect();
@@ -171,15 +164,9 @@ fn busy_cpus_make_a_trial_suspect_with_a_remedy() {
 
 #[test]
 fn a_shaped_link_carries_its_ceiling_over_ipv6_between_two_hosts() {
-    if !privileged("a_shaped_link_carries_its_ceiling_over_ipv6_between_two_hosts") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let lab = include_str!("../../../labs/pair-100m.toml").replacen(
-        "[lab]",
-        "[lab]\nfamily = \"ipv6\"",
-        1,
-    );
+    let Some(folder) = privileged_folder() else { return };
+    let lab = include_str!("../../../labs/pair-100m.toml");
+    let lab = lab.replacen("[lab]", "[lab]\nfamily = \"ipv6\"", 1);
     file(folder.path(), "six.toml", &lab);
     // An IPv6 header has 20 bytes more than one of IPv4 (RFC 8200 clause 3).
     for (workload, params, payload) in [
@@ -190,18 +177,13 @@ fn a_shaped_link_carries_its_ceiling_over_ipv6_between_two_hosts() {
             UDP_PAYLOAD - 20.0,
         ),
     ] {
-        let Some(measured) =
-            measure_in(folder.path(), &plan(workload, 1.0, params), &["--lab", "six.toml"])
-        else {
-            return;
-        };
+        let text = plan(workload, 1.0, params);
+        let measured = measure_in(folder.path(), &text, &["--lab", "six.toml"]);
+        let Some(measured) = measured else { return };
         let ceiling = LINK * payload / FRAME;
         println!("{workload} over IPv6, {ceiling:.0} bit/s at most:");
         no_run_exceeds(&measured, ceiling);
-        assert!(
-            (measured.ceiling("goodput") / ceiling - 1.0).abs() < 1e-9,
-            "the program computes the same ceiling"
-        );
+        has_ceiling(&measured, ceiling);
         let to = measured.campaign.trials[0].spec.jobs[0].to.address.expect("placed");
         assert!(to.is_ipv6(), "{to}");
     }
@@ -209,14 +191,9 @@ fn a_shaped_link_carries_its_ceiling_over_ipv6_between_two_hosts() {
 
 #[test]
 fn datagrams_paced_below_the_link_all_arrive_at_their_rate() {
-    if !privileged("datagrams_paced_below_the_link_all_arrive_at_their_rate") {
-        return;
-    }
-    let text = plan(
-        "udp_stream",
-        1.0,
-        "rate = \"50 Mbit/s\", datagram_size = \"1472 B\", gso = 1, batch = 1",
-    );
+    let Some(()) = privileged() else { return };
+    let params = "rate = \"50 Mbit/s\", datagram_size = \"1472 B\", gso = 1, batch = 1";
+    let text = plan("udp_stream", 1.0, params);
     // A sender that was kept waiting catches up: this queue holds more than its socket may have
     // under way (wmem_default).
     let folder = tempfile::tempdir().expect("a folder");
@@ -227,14 +204,8 @@ fn datagrams_paced_below_the_link_all_arrive_at_their_rate() {
     let Some(measured) = measure_in(folder.path(), &text, &["--lab", "deep.toml"]) else { return };
     let ledger = ledger_of(&measured);
     // By its schedule, of which a sender without a CPU may have left out the end.
-    let counted = |counter| {
-        measured.campaign.trials[0].jobs[0]
-            .0
-            .intervals
-            .iter()
-            .map(|one| one.counters[counter])
-            .sum::<u64>()
-    };
+    let (active, _) = &measured.campaign.trials[0].jobs[0];
+    let counted = |counter| active.intervals.iter().map(|one| one.counters[counter]).sum::<u64>();
     let (due, started) = (counted(Counter::Intended), counted(Counter::Started));
     let rate = due as f64 * UDP_PAYLOAD * 8.0 / (1.0 + common::WARM_UP);
     println!(
@@ -248,9 +219,7 @@ fn datagrams_paced_below_the_link_all_arrive_at_their_rate() {
 
 #[test]
 fn datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances() {
-    if !privileged("datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let text =
         plan("udp_stream", 1.0, "rate = \"200 Mbit/s\", datagram_size = \"1472 B\", gso = 1");
     let Some(measured) = measure(&text, &["--lab", "pair-100m"]) else { return };
@@ -270,16 +239,11 @@ fn datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances(
 
 #[test]
 fn messages_dropped_by_a_queue_are_located_in_that_queue() {
-    if !privileged("messages_dropped_by_a_queue_are_located_in_that_queue") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     // Messages of 6.4 KB fit the link's token bucket: its queue drops them whole, and counts each
     // once.
-    let text = plan(
-        "udp_stream",
-        0.5,
-        "rate = \"120 Mbit/s\", datagram_size = \"100 B\", gso = 64, batch = 1",
-    );
+    let params = "rate = \"120 Mbit/s\", datagram_size = \"100 B\", gso = 64, batch = 1";
+    let text = plan("udp_stream", 0.5, params);
     let Some(measured) = measure(&text, &["--lab", "pair-100m"]) else { return };
     let ledger = ledger_of(&measured);
     let [loss] = &measured.job().loss[..] else { panic!("one direction") };
@@ -295,18 +259,15 @@ fn messages_dropped_by_a_queue_are_located_in_that_queue() {
     let is_located = share > 0.999;
     let point = &measured.study.points[0];
     if !is_located && share > 0.9 && point.validity != Validity::Valid {
-        let test = "messages_dropped_by_a_queue_are_located_in_that_queue";
         let why = point.trials[0].why.first().map(sentences::reason);
-        return println!("skipped: {test}: {} without a place: {why:?}", loss.unexplained);
+        return skip(format_args!("{} without a place: {why:?}", loss.unexplained));
     }
     assert!(is_located, "{loss:?}");
 }
 
 #[test]
 fn exactly_one_in_a_hundred_datagrams_is_counted_as_dropped() {
-    if !privileged("exactly_one_in_a_hundred_datagrams_is_counted_as_dropped") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let text = plan("udp_stream", 1.0, "rate = \"2 kpps\", datagram_size = \"1000 B\", gso = 1");
     let Some(measured) = measure(&text, &["--lab", "lossy"]) else { return };
     let ledger = ledger_of(&measured);
@@ -319,23 +280,17 @@ fn exactly_one_in_a_hundred_datagrams_is_counted_as_dropped() {
 
 #[test]
 fn exactly_one_in_fifty_datagrams_is_counted_as_duplicated() {
-    if !privileged("exactly_one_in_fifty_datagrams_is_counted_as_duplicated") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let lab = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\n\
         duplicate_one_in=50\n";
     file(folder.path(), "double.toml", lab);
     let text = plan("udp_stream", 0.5, "rate = \"2 kpps\", datagram_size = \"1000 B\", gso = 1");
-    let Some(measured) = measure_in(folder.path(), &text, &["--lab", "double.toml"]) else {
-        return;
-    };
+    let measured = measure_in(folder.path(), &text, &["--lab", "double.toml"]);
+    let Some(measured) = measured else { return };
     let ledger = ledger_of(&measured);
     println!("udp_stream, one in 50 doubled: {ledger:?}");
-    assert_eq!(
-        (ledger.duplicates, ledger.unique, ledger.lost()),
-        (ledger.sent / 50, ledger.sent, 0)
-    );
+    let told = [ledger.duplicates, ledger.unique, ledger.lost()];
+    assert_eq!(told, [ledger.sent / 50, ledger.sent, 0]);
 }
 
 /// The delay of lab `sun-link`, seconds each way.
@@ -344,14 +299,10 @@ const DELAY: f64 = 0.004;
 /// Requests over 8 ms there and back: the median is that and what the hosts add; the rate is what
 /// depth and time leave.
 fn round_trips(workload: &str, params: &str) {
-    let Some(measured) =
-        measure(&plan(workload, 1.0, &format!("depth = 4, {params}")), &["--lab", "sun-link"])
-    else {
-        return;
-    };
-    let test = format!("{workload} over 8 ms");
-    let Some(median) = measured.figure(&test, "response_time_p50") else { return };
-    let Some(rate) = measured.figure(&test, "transaction_rate") else { return };
+    let text = plan(workload, 1.0, &format!("depth = 4, {params}"));
+    let Some(measured) = measure(&text, &["--lab", "sun-link"]) else { return };
+    let Some(median) = measured.figure("response_time_p50") else { return };
+    let Some(rate) = measured.figure("transaction_rate") else { return };
     println!(
         "{workload} over 8 ms: median {:.3} ms, {rate:.1} transactions/s at depth 4",
         median * 1e3
@@ -387,7 +338,7 @@ fn round_trips(workload: &str, params: &str) {
     // More than three on average need a fourth, seen at the end of an interval or not.
     let is_fourth_used = most == 4 || sum > 3.1 * span;
     if !is_fourth_used && why.iter().any(|why| matches!(why, Reason::Waited { .. })) {
-        println!("skipped: {test}: {most} of 4 requests in flight seen: the worker had no CPU");
+        skip(format_args!("{most} of 4 requests in flight seen: the worker had no CPU"));
     } else {
         assert!(is_fourth_used, "{most} of 4 in flight, {why:?}");
     }
@@ -395,7 +346,7 @@ fn round_trips(workload: &str, params: &str) {
 
 #[test]
 fn tcp_requests_take_at_least_the_round_trip() {
-    if privileged("tcp_requests_take_at_least_the_round_trip") {
+    if privileged().is_some() {
         let _turn = turn();
         round_trips("tcp_rr", "no_delay = true");
     }
@@ -403,7 +354,7 @@ fn tcp_requests_take_at_least_the_round_trip() {
 
 #[test]
 fn udp_requests_take_at_least_the_round_trip() {
-    if privileged("udp_requests_take_at_least_the_round_trip") {
+    if privileged().is_some() {
         let _turn = turn();
         round_trips("udp_rr", "request_size = \"64 B\", response_size = \"64 B\"");
     }
@@ -411,13 +362,10 @@ fn udp_requests_take_at_least_the_round_trip() {
 
 #[test]
 fn a_connection_takes_two_round_trips_at_least() {
-    if !privileged("a_connection_takes_two_round_trips_at_least") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let Some(measured) = measure(&plan("tcp_crr", 1.0, ""), &["--lab", "sun-link"]) else { return };
-    let test = "a_connection_takes_two_round_trips_at_least";
-    let Some(median) = measured.figure(test, "response_time_p50") else { return };
-    let Some(rate) = measured.figure(test, "connection_rate") else { return };
+    let Some(median) = measured.figure("response_time_p50") else { return };
+    let Some(rate) = measured.figure("connection_rate") else { return };
     println!("tcp_crr over 8 ms: median {:.3} ms, {rate:.1} connections/s", median * 1e3);
     assert!(median >= 4.0 * DELAY * 0.99, "{median}");
     assert!(rate > 0.0 && rate <= 1.01 / (4.0 * DELAY), "{rate}");
@@ -427,10 +375,7 @@ fn a_connection_takes_two_round_trips_at_least() {
 /// allows, by one clock, and nothing arrives that was not sent.
 #[test]
 fn datagrams_of_a_probe_take_at_least_the_delay_of_the_path() {
-    let test = "datagrams_of_a_probe_take_at_least_the_delay_of_the_path";
-    if !privileged(test) {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let params = "max_rate = \"8 Mbit/s\", max_bytes = \"100 kB\"";
     let Some(measured) = measure(&plan("path_probe", 3.0, params), &["--lab", "sun-link"]) else {
         return;
@@ -451,9 +396,7 @@ fn datagrams_of_a_probe_take_at_least_the_delay_of_the_path() {
 
 #[test]
 fn a_lost_request_counts_as_lost_with_an_infinite_time() {
-    if !privileged("a_lost_request_counts_as_lost_with_an_infinite_time") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let _turn = turn();
     let params = "request_size = \"64 B\", response_size = \"128 B\", timeout = \"200 ms\", rate \
         = \"4 kpps\", depth = 1024";
@@ -521,10 +464,7 @@ fn the_null_workload_reports_the_cost_of_a_step() {
 
 #[test]
 fn a_testbed_of_ipv6_addresses_is_measured_over_ipv6() {
-    if !privileged("a_testbed_of_ipv6_addresses_is_measured_over_ipv6") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let pair = common::Pair::build("six");
     for (end, address) in [(0, "2001:2::1/64"), (1, "2001:2::2/64")] {
         pair.ran(end, &format!("ip address add {address} dev v0 nodad"));

@@ -25,10 +25,7 @@ fn ends(measured: &Measured) -> &(JobRecord, JobRecord) {
 
 #[test]
 fn files_over_a_shaped_link_arrive_whole_and_no_faster_than_it() {
-    let test = "files_over_a_shaped_link_arrive_whole_and_no_faster_than_it";
-    if !privileged(test) {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     for workload in ["ftp", "http"] {
         let params = format!(
             "direction = \"tx\", file_size = \"{FILE} B\", source = \"memory\", sink = \

@@ -11,7 +11,8 @@ use linerate_analysis::{DropCause, LossPlace, LossStudy, Reason};
 use linerate_model::{Counter, JobRecord, Validity};
 
 use crate::common::{
-    Ended, Measured, attempt, file, linerate_in, measure, measure_in, plan, privileged, turn,
+    Ended, Measured, attempt, file, linerate_in, measure, measure_in, plan, privileged,
+    privileged_folder, skip, turn,
 };
 use crate::host::Namespace;
 
@@ -58,9 +59,7 @@ fn counted(end: &JobRecord, counter: Counter) -> u64 {
 /// receiver takes.
 #[test]
 fn at_any_load_every_frame_is_received_or_its_loss_is_located() {
-    if !privileged("at_any_load_every_frame_is_received_or_its_loss_is_located") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let _turn = turn();
     let cases = [
         ("packet", "rate = \"1 kpps\","),
@@ -88,13 +87,11 @@ fn at_any_load_every_frame_is_received_or_its_loss_is_located() {
         );
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let test = "at_any_load_every_frame_is_received_or_its_loss_is_located";
-    let measured = match drained(folder.path(), &text, &["--lab", "pair"]) {
-        Ok(measured) => measured,
-        Err(why) => return println!("skipped: {test}: a trial failed: {why}"),
-    };
+    let measured = drained(folder.path(), &text, &["--lab", "pair"]);
+    let measured = measured.map_err(|why| skip(format_args!("a trial failed: {why}")));
+    let Ok(measured) = measured else { return };
     assert_eq!(measured.study.points.len(), cases.len());
-    if measured.refused(test) {
+    if measured.refused() {
         return;
     }
     for point in &measured.study.points {
@@ -117,15 +114,13 @@ fn at_any_load_every_frame_is_received_or_its_loss_is_located() {
 /// A queue refuses what does not fit the link, at once: that is not sent, and not lost.
 #[test]
 fn frames_a_shaper_refuses_are_not_sent_and_not_lost() {
-    if !privileged("frames_a_shaper_refuses_are_not_sent_and_not_lost") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     for mode in ["packet", "packet_ring"] {
         let params = format!("mode = \"{mode}\", rate = \"200 Mbit/s\", frame_size = \"1518 B\"");
         let text = plan("frames", 0.7, &params);
         let Some(measured) = measure(&text, &["--lab", "pair-100m"]) else { return };
         let (active, _) = ends(&measured);
-        if measured.refused("frames_a_shaper_refuses_are_not_sent_and_not_lost") {
+        if measured.refused() {
             return;
         }
         let loss = loss(&measured);
@@ -136,39 +131,24 @@ fn frames_a_shaper_refuses_are_not_sent_and_not_lost() {
         assert!(counted(active, Counter::SendDrops) > 0);
         assert!(counted(active, Counter::Started) < counted(active, Counter::Intended));
         assert_eq!(counted(active, Counter::Started), counted(active, Counter::DatagramsSent));
-        let test = "frames_a_shaper_refuses_are_not_sent_and_not_lost";
-        let Some(rate) = measured.figure(test, "packet_rate") else { continue };
+        let Some(rate) = measured.figure("packet_rate") else { continue };
         println!("{mode}: {rate:.0} frames/s of {ceiling:.0}");
         assert!(rate > 0.0, "{rate} of {ceiling}");
-        assert!(
-            (measured.ceiling("packet_rate") / ceiling - 1.0).abs() < 1e-9,
-            "the program computes the same ceiling"
-        );
+        let computed = measured.ceiling("packet_rate");
+        assert!((computed / ceiling - 1.0).abs() < 1e-9, "{computed} instead of {ceiling}");
+        // Half of the load was not offered, and that is said.
         let trial = &measured.study.points[0].trials[0];
-        assert!(
-            trial.validity >= Validity::Suspect,
-            "half of the load was not offered, and that is said"
-        );
-        assert!(
-            trial.why.iter().any(|why| matches!(why, Reason::Offered { .. })),
-            "{:?}",
-            trial.why
-        );
+        let is_said = trial.why.iter().any(|why| matches!(why, Reason::Offered { .. }));
+        assert!(trial.validity >= Validity::Suspect && is_said, "{:?}", trial.why);
     }
 }
 
 #[test]
 fn exactly_one_in_a_hundred_frames_is_counted_as_dropped() {
-    if !privileged("exactly_one_in_a_hundred_frames_is_counted_as_dropped") {
-        return;
-    }
-    let Some(measured) = measure(
-        &plan("frames", 0.7, "rate = \"2 kpps\", frame_size = \"512 B\""),
-        &["--lab", "lossy"],
-    ) else {
-        return;
-    };
-    if measured.refused("exactly_one_in_a_hundred_frames_is_counted_as_dropped") {
+    let Some(()) = privileged() else { return };
+    let text = plan("frames", 0.7, "rate = \"2 kpps\", frame_size = \"512 B\"");
+    let Some(measured) = measure(&text, &["--lab", "lossy"]) else { return };
+    if measured.refused() {
         return;
     }
     let loss = loss(&measured);
@@ -179,61 +159,40 @@ fn exactly_one_in_a_hundred_frames_is_counted_as_dropped() {
     assert!(loss.ledger.sent >= 100);
     // Pairing datagrams are of another length, which the wire counts apart.
     assert_eq!(loss.ledger.lost(), loss.ledger.sent / 100);
-    assert_eq!(
-        loss.located,
-        [(
-            LossPlace::Device { name: "link a-b".into(), cause: DropCause::ByOrder },
-            loss.ledger.lost()
-        )],
-        "between the hosts, not in them"
-    );
+    // Between the hosts, not in them.
+    let wire = LossPlace::Device { name: "link a-b".into(), cause: DropCause::ByOrder };
+    assert_eq!(loss.located, [(wire, loss.ledger.lost())]);
 }
 
 #[test]
 fn duplicated_frames_do_not_hide_losses() {
-    if !privileged("duplicated_frames_do_not_hide_losses") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let lab = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\n\
         duplicate_one_in=50\n";
     file(folder.path(), "double.toml", lab);
-    let Some(measured) = measure_in(
-        folder.path(),
-        &plan("frames", 0.5, "rate = \"2 kpps\", frame_size = \"256 B\""),
-        &["--lab", "double.toml"],
-    ) else {
-        return;
-    };
-    if measured.refused("duplicated_frames_do_not_hide_losses") {
+    let text = plan("frames", 0.5, "rate = \"2 kpps\", frame_size = \"256 B\"");
+    let measured = measure_in(folder.path(), &text, &["--lab", "double.toml"]);
+    let Some(measured) = measured else { return };
+    if measured.refused() {
         return;
     }
     let ledger = loss(&measured).ledger;
     println!("frames, one in 50 doubled: {ledger:?}");
-    assert_eq!(
-        (ledger.duplicates, ledger.unique, ledger.lost()),
-        (ledger.sent / 50, ledger.sent, 0)
-    );
+    let told = [ledger.duplicates, ledger.unique, ledger.lost()];
+    assert_eq!(told, [ledger.sent / 50, ledger.sent, 0]);
 }
 
 /// A frame's time over a wire of 4 ms is 4 ms and what the hosts add; from its scheduled departure
 /// never less than from its own.
 #[test]
 fn one_way_times_over_a_wire_of_known_length_are_no_shorter_than_it() {
-    if !privileged("one_way_times_over_a_wire_of_known_length_are_no_shorter_than_it") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     const DELAY: f64 = 0.004;
     let _turn = turn();
-    let Some(measured) = measure(
-        &plan("frames", 0.7, "rate = \"1 kpps\", frame_size = \"128 B\""),
-        &["--lab", "sun-link"],
-    ) else {
-        return;
-    };
-    let test = "one_way_times_over_a_wire_of_known_length_are_no_shorter_than_it";
-    let Some(response) = measured.figure(test, "response_time_p50") else { return };
-    let Some(service) = measured.figure(test, "service_time_p50") else { return };
+    let text = plan("frames", 0.7, "rate = \"1 kpps\", frame_size = \"128 B\"");
+    let Some(measured) = measure(&text, &["--lab", "sun-link"]) else { return };
+    let Some(response) = measured.figure("response_time_p50") else { return };
+    let Some(service) = measured.figure("service_time_p50") else { return };
     println!(
         "frames over 4 ms: median {:.3} ms from schedule, {:.3} ms from hand-over",
         response * 1e3,
@@ -249,10 +208,7 @@ fn one_way_times_over_a_wire_of_known_length_are_no_shorter_than_it() {
 
 #[test]
 fn raw_load_outside_a_lab_is_refused_with_a_remedy() {
-    if !privileged("raw_load_outside_a_lab_is_refused_with_a_remedy") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     // Its name shows that no lab made this namespace.
     let outside = outside();
     file(folder.path(), "plan.toml", &plan("frames", 0.5, "rate = \"1 kpps\", device = \"d0\""));
@@ -269,18 +225,15 @@ fn raw_load_outside_a_lab_is_refused_with_a_remedy() {
     let ended: Ended = command.output().expect("ip starts").into();
     println!("{}", ended.stderr);
     assert_ne!(ended.code, Some(0));
-    assert!(
-        ended.stderr.contains("RFC 6815") && ended.stderr.contains("allow_outside_lab = true"),
-        "{}",
-        ended.stderr
-    );
-    assert!(ended.stderr.contains("interface d0"), "{}", ended.stderr);
+    for part in ["RFC 6815", "allow_outside_lab = true", "interface d0"] {
+        assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+    }
 }
 
 /// A network namespace with a lab's name that no lab keeps, with an interface that leads nowhere.
 fn outside() -> Namespace {
     let name = format!("lr-outside-{}", std::process::id());
-    let outside = Namespace::new("outside", name).expect("the test may make namespaces");
+    let outside = Namespace::new(name).expect("the test may make namespaces");
     for command in [
         "ip link set lo up",
         "ip link add d0 type veth peer name d1",
@@ -297,10 +250,7 @@ fn outside() -> Namespace {
 /// ways.
 #[test]
 fn duplicated_reordered_and_reflected_frames_are_counted_as_such() {
-    if !privileged("duplicated_reordered_and_reflected_frames_are_counted_as_such") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let lab = "[lab]\nname='trickster'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\n\
         name='dut'\nends=['a','b']\nbuffer='1 MiB'\n\
         faults={drop_one_in=100,duplicate_one_in=50,reorder_one_in=80,reorder_by=3,\
@@ -308,14 +258,13 @@ fn duplicated_reordered_and_reflected_frames_are_counted_as_such() {
     file(folder.path(), "trickster.toml", lab);
     let params = "direction = \"both\", rate = \"2 kpps\", frame_size = \"200 B\"";
     let text = plan("frames", 0.7, params);
-    let test = "duplicated_reordered_and_reflected_frames_are_counted_as_such";
     let measured = match drained(folder.path(), &text, &["--lab", "trickster.toml"]) {
         Ok(measured) => measured,
-        Err(why) => return println!("skipped: {test}: the last of three runs failed: {why}"),
+        Err(why) => return skip(format_args!("the last of three runs failed: {why}")),
     };
     let (active, passive) = ends(&measured);
     let losses = &measured.job().loss;
-    if losses.is_empty() && measured.refused(test) {
+    if losses.is_empty() && measured.refused() {
         return;
     }
     assert_eq!(losses.len(), 2, "both directions: {:?}", measured.study.points[0].why);
@@ -329,28 +278,20 @@ fn duplicated_reordered_and_reflected_frames_are_counted_as_such() {
         assert!(loss.balances() && ledger.sent >= 100, "{loss:?}");
         // One that is both dropped and to be repeated is dropped.
         let (dropped, both) = (ledger.sent / 100, ledger.sent / 100);
-        assert_eq!(
-            (ledger.lost(), loss.unexplained),
-            (dropped, 0),
-            "all of it in the device, which counts it"
-        );
+        // All of it in the device, which counts it.
+        assert_eq!((ledger.lost(), loss.unexplained), (dropped, 0));
         assert_eq!(ledger.duplicates, ledger.sent / 50 - both);
         assert_eq!(reflected, ledger.sent / 70, "recognised by its tag at the end that sent it");
         assert!(ledger.reordered > 0 && ledger.late == 0);
-        assert_eq!(
-            (counted(receiver, Counter::Foreign), ledger.unique),
-            (0, ledger.sent - dropped)
-        );
+        assert_eq!(counted(receiver, Counter::Foreign), 0);
+        assert_eq!(ledger.unique, ledger.sent - dropped);
     }
 }
 
 /// Frames in flight when a trial ends are lost in that trial, and the next one does not count them.
 #[test]
 fn frames_delayed_past_their_trial_do_not_count_in_the_next() {
-    if !privileged("frames_delayed_past_their_trial_do_not_count_in_the_next") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let lab = "[lab]\nname='slow'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\n\
         name='dut'\nends=['a','b']\nbuffer='8 MiB'\ndelay='400 ms'\n";
     file(folder.path(), "slow.toml", lab);
@@ -376,20 +317,11 @@ fn frames_delayed_past_their_trial_do_not_count_in_the_next() {
 /// The aim is 20 us for 99 of 100 gaps on an idle host; what this machine kept to is printed.
 #[test]
 fn the_error_of_departure_gaps_is_reported() {
-    if !privileged("the_error_of_departure_gaps_is_reported") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let _turn = turn();
-    let Some(measured) =
-        measure(&plan("frames", 0.5, "rate = \"100 kpps\", batch = 1"), &["--lab", "pair"])
-    else {
-        return;
-    };
-    let Some(error) =
-        measured.figure("the_error_of_departure_gaps_is_reported", "departure_gap_error_p99")
-    else {
-        return;
-    };
+    let text = plan("frames", 0.5, "rate = \"100 kpps\", batch = 1");
+    let Some(measured) = measure(&text, &["--lab", "pair"]) else { return };
+    let Some(error) = measured.figure("departure_gap_error_p99") else { return };
     let trial = &measured.study.points[0].trials[0];
     println!(
         "frames at 100 kpps: p99 of the gaps' error {:.2} us, {:?} {:?}",

@@ -8,7 +8,7 @@
 use linerate_analysis::PointStudy;
 use linerate_model::{Direction, Estimate, Metric, Validity, metric};
 
-use crate::common::{Measured, file, measure_in, privileged, turn};
+use crate::common::{Measured, file, measure_in, privileged_folder, skip, turn};
 
 /// Bytes of a full frame on the wire: with preamble, start of frame and gap (IEEE 802.3 clause 4).
 const ON_THE_WIRE: f64 = 1518.0 + 20.0;
@@ -31,12 +31,9 @@ fn point<'a>(measured: &'a Measured, sweep: &str) -> &'a PointStudy {
 /// serialisation.
 #[test]
 fn storing_and_forwarding_costs_one_serialisation_at_least() {
-    if !privileged("storing_and_forwarding_costs_one_serialisation_at_least") {
-        return;
-    }
+    let Some(folder) = privileged_folder() else { return };
     const DELAY: f64 = 0.5e-3;
     let _turn = turn();
-    let folder = tempfile::tempdir().expect("a folder");
     let element = |name: &str, forwarding: &str| {
         format!(
             "[[element]]\nname = '{name}'\nends = ['a.a{name}', 'b.b{name}']\nport_rate = '10 \
@@ -63,7 +60,7 @@ fn storing_and_forwarding_costs_one_serialisation_at_least() {
     let Some(measured) = measure_in(folder.path(), &plan, &["--lab", "forwarding.toml"]) else {
         return;
     };
-    if measured.refused("storing_and_forwarding_costs_one_serialisation_at_least") {
+    if measured.refused() {
         return;
     }
     let (store, cut) = (point(&measured, "store"), point(&measured, "cut"));
@@ -109,12 +106,9 @@ fn storing_and_forwarding_costs_one_serialisation_at_least() {
 /// last has waited for m - 1.
 #[test]
 fn the_last_frame_of_a_synchronised_burst_has_waited_for_all_others() {
-    if !privileged("the_last_frame_of_a_synchronised_burst_has_waited_for_all_others") {
-        return;
-    }
+    let Some(folder) = privileged_folder() else { return };
     const PORTS: usize = 3;
     let _turn = turn();
-    let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let run = |senders: usize| {
         let jobs: String = (1..=senders)
@@ -135,15 +129,14 @@ fn the_last_frame_of_a_synchronised_burst_has_waited_for_all_others() {
     };
     let Some(alone) = run(1) else { return };
     let Some(together) = run(PORTS) else { return };
-    let test = "the_last_frame_of_a_synchronised_burst_has_waited_for_all_others";
-    if alone.refused(test) || together.refused(test) {
+    if alone.refused() || together.refused() {
         return;
     }
     let point = &together.study.points[0];
     let times = &point.jobs.last().expect("the sum of all jobs").service;
     if times.percentile(1.0 - 0.5 / PORTS as f64).flatten().is_none() {
         assert!(point.validity >= Validity::Suspect, "{} times", times.count());
-        return println!("skipped: {test}: stalls left {} times", times.count());
+        return skip(format_args!("stalls left {} times", times.count()));
     }
     let quantile = |quantile: f64| {
         times.percentile(quantile).flatten().expect("enough frames, none lost") as f64 / 1e9

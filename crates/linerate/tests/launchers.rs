@@ -6,7 +6,7 @@ use std::process::Command;
 
 use linerate_model::TrialOutcome;
 
-use crate::common::{AGENT, Ended, Pair, file, load, plan, privileged};
+use crate::common::{AGENT, Ended, Pair, file, load, plan, privileged_folder};
 
 /// Folder of the program under test.
 fn folder_of_program() -> &'static Path {
@@ -27,10 +27,7 @@ fn completed(ledger: &Path) {
 
 #[test]
 fn an_agent_is_started_by_any_command_that_runs_another_one_there() {
-    if !privileged("an_agent_is_started_by_any_command_that_runs_another_one_there") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let (folder, pair) = (folder.path(), Pair::build("lau"));
     let there = &pair.names[1];
     let program = folder_of_program();

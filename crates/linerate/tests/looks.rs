@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use linerate_analysis::{LooksEnded, PointStudy, study};
 
-use crate::common::{file, linerate, load, one_line, privileged, run, signal, turn};
+use crate::common::{file, linerate, load, one_line, privileged_folder, run, signal, skip, turn};
 
 /// A hundred datagrams a trial. At constant gaps their number varies by one; with exponential ones
 /// by a tenth (Poisson). The gaps are seeded: the half range of the first six runs is 8 %, that of
@@ -27,11 +27,8 @@ fn point(points: &[PointStudy], poisson: bool) -> &PointStudy {
 
 #[test]
 fn a_steady_point_ends_early_and_a_noisy_one_runs_to_the_maximum() {
-    if !privileged("a_steady_point_ends_early_and_a_noisy_one_runs_to_the_maximum") {
-        return;
-    }
+    let Some(folder) = privileged_folder() else { return };
     let _turn = turn();
-    let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", PLAN);
     let planned = run(folder.path(), &["plan", "plan.toml", "--lab", "pair"]).expect(0).stdout;
     let planned = one_line(&planned);
@@ -63,16 +60,15 @@ fn a_steady_point_ends_early_and_a_noisy_one_runs_to_the_maximum() {
     let looks = |point: &PointStudy| point.looks.clone().expect("it has looks");
     let told =
         |point: &PointStudy| (looks(point).runs, looks(point).taken.len(), looks(point).ended);
-    let test = "a_steady_point_ends_early_and_a_noisy_one_runs_to_the_maximum";
     assert!(matches!(told(noisy), (10, 2, _)), "{:?}", looks(noisy));
     if looks(noisy).ended != LooksEnded::Most {
         assert_eq!(looks(noisy).ended, LooksEnded::Noisy);
-        return println!("skipped: {test}: runs differ by more than the load does here");
+        return skip("runs differ by more than the load does here");
     }
     if told(steady) != (6, 1, LooksEnded::Narrow) {
         // A machine that others use makes it a noisy point too, which then ends as one.
         assert_eq!(told(steady), (10, 2, looks(steady).ended), "{:?}", looks(steady));
-        return println!("skipped: {test}: constant gaps were noise here: {:?}", looks(steady));
+        return skip(format_args!("constant gaps were noise here: {:?}", looks(steady)));
     }
     assert_eq!(campaign.trials.len(), 16, "six runs of one point, ten of the other");
     assert_eq!((steady.trials.len(), noisy.trials.len()), (6, 10));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::{Ended, file, linerate, privileged, run};
+use crate::common::{Ended, file, linerate, privileged, privileged_folder, run, skip};
 
 /// Short runs: what they measure is not looked at.
 const SHORT: [&str; 6] = ["--seconds", "0.2", "--omit", "0", "--again", "2"];
@@ -31,11 +31,10 @@ fn all_pairs_of_the_hosts_that_answer_are_measured() {
     let answer: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!(names(&answer["hosts"], "name"), ["n1", "n2", "n3", "n4", "n5"]);
     assert_eq!(answer["hosts"][0]["group"], "rack1");
-    let test = "all_pairs_of_the_hosts_that_answer_are_measured";
     let [pairs, failed] = ["pairs", "failed"].map(|list| answer[list].as_array().expect("a list"));
     assert_eq!(pairs.len() + failed.len(), 4 * 3, "{answer}");
     if !failed.is_empty() {
-        println!("skipped: {test}: pairs without a figure on a busy machine: {failed:?}");
+        skip(format_args!("pairs without a figure on a busy machine: {failed:?}"));
     }
     assert_eq!(answer["absent"][0]["host"], "n3");
     let why = answer["absent"][0]["why"].as_str().expect("a reason");
@@ -195,7 +194,7 @@ fn a_mesh_says_what_it_needs() {
         (&["mesh", "--slurm"], 4, "salloc"),
         (&["mesh", "--lab", "pair", "--group", "x"], 2, "NAME=HOST,HOST"),
     ] {
-        if arguments.contains(&"--lab") && !privileged("a_mesh_says_what_it_needs in a lab") {
+        if arguments.contains(&"--lab") && privileged().is_none() {
             continue;
         }
         let ended = run(folder, arguments);
@@ -206,10 +205,7 @@ fn a_mesh_says_what_it_needs() {
 
 #[test]
 fn the_hosts_of_a_lab_are_a_mesh() {
-    if !privileged("the_hosts_of_a_lab_are_a_mesh") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let folder = folder.path();
     let mesh = ["mesh", "--lab", "switch", "--group", "rack=a,b", "--format", "html"];
     let ended = run(folder, &[&mesh[..], &SHORT].concat()).expect(0);

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use crate::common;
+use crate::common::{self, privileged};
 
 /// A lab that exists as long as this value.
 struct Standing {
@@ -95,9 +95,7 @@ const SIDEBAND: &str = "sw2";
 
 #[test]
 fn every_verb_is_answered_by_a_controller_that_follows_the_standard() {
-    if !common::privileged("every_verb_is_answered_by_a_controller_that_follows_the_standard") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let lab = Standing::up("v", "");
     let ask = |verb: &str, parts: &[&str]| lab.says(&[verb, "-i", SIDEBAND], parts);
     ask(
@@ -134,11 +132,7 @@ fn every_verb_is_answered_by_a_controller_that_follows_the_standard() {
 
 #[test]
 fn events_of_a_controller_are_shown_as_they_happen_while_watch_has_enabled_them() {
-    if !common::privileged(
-        "events_of_a_controller_are_shown_as_they_happen_while_watch_has_enabled_them",
-    ) {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let lab = Standing::up("e", "");
     let enabled = || {
         let told = lab.ncsi(&["parameters", "-i", SIDEBAND, "--json"]).stdout;
@@ -178,9 +172,7 @@ fn events_of_a_controller_are_shown_as_they_happen_while_watch_has_enabled_them(
 /// whatever the kernel.
 #[test]
 fn ncsi_uses_raw_frames_without_a_stack_and_gives_the_reason() {
-    if !common::privileged("ncsi_uses_raw_frames_without_a_stack_and_gives_the_reason") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let lab = Standing::up("t", "");
     let why = "asked in raw frames, because this kernel offers no NC-SI stack here (no generic \
         netlink family NCSI)";
@@ -209,9 +201,7 @@ fn ncsi_uses_raw_frames_without_a_stack_and_gives_the_reason() {
 
 #[test]
 fn a_misbehaving_controller_is_reported_without_a_hang() {
-    if !common::privileged("a_misbehaving_controller_is_reported_without_a_hang") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let lab = Standing::up("s", "faults = { silent = true }");
     lab.refuses(&["version", "-i", SIDEBAND], 4, "no answer after 3 tries");
     lab.refuses(&["discover", "-i", SIDEBAND], 4, "no controller answered");

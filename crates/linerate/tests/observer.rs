@@ -9,7 +9,7 @@ use linerate_analysis::{Agreement, PortNote, PortStudy, Reason, study};
 use linerate_model::{Direction, Validity};
 
 use crate::common::{
-    self, AGENT, Ended, Guard, Pair, eventually, exchange_keys, file, load, privileged,
+    self, AGENT, Ended, Guard, Pair, eventually, exchange_keys, file, load, privileged_folder,
 };
 use crate::host::{Namespace, ran, tried};
 
@@ -30,7 +30,7 @@ impl Switched {
         let pair = Pair::build(instance);
         let name = format!("{}-sw", pair.names[0].trim_end_matches("-a"));
         pair.ran(0, "ip link delete v0");
-        let switch = Namespace::new(instance, name).expect("the test may make namespaces");
+        let switch = Namespace::new(name).expect("the test may make namespaces");
         for command in ["ip link set lo up", "ip link add br0 type bridge", "ip link set br0 up"] {
             switch.ran(command);
         }
@@ -178,10 +178,7 @@ fn of<'a>(ports: &'a [PortStudy], observer: &str, direction: Direction) -> &'a P
 
 #[test]
 fn switch_counters_agree_with_a_known_load_and_show_other_traffic() {
-    if !privileged("switch_counters_agree_with_a_known_load_and_show_other_traffic") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let folder = folder.path();
     let mut switched = Switched::build("obs");
     if Command::new("snmpd").arg("-v").output().is_err() {

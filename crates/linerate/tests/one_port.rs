@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use linerate_model::TrialOutcome;
 use serde_json::Value;
 
-use crate::common::{AGENT, Ended, Guard, Pair, file, load, one_line, privileged, wait};
+use crate::common::{AGENT, Ended, Guard, Pair, file, load, one_line, privileged_folder, wait};
 
 /// Rules of both hosts: TCP and UDP pass with the agent's port at one end. Packets to and from
 /// other ports are counted and dropped.
@@ -154,10 +154,7 @@ fn paired_by_two_commands(pair: &Pair, folder: &Path) -> Guard {
 
 #[test]
 fn behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works() {
-    if !privileged("behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let (folder, pair) = (folder.path(), Pair::build("port"));
     (0..2).for_each(|end| load_rules(&pair, end));
     let _agent = paired_by_two_commands(&pair, folder);

@@ -7,7 +7,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::{
-    Ended, eventually, file, linerate, load, namespaces, plan, privileged, run, signal, start, wait,
+    Ended, eventually, file, linerate, load, namespaces, plan, privileged_folder, run, signal,
+    start, wait,
 };
 
 /// SIGPIPE, which may end a command that only prints when its reader has gone.
@@ -92,10 +93,7 @@ fn a_failed_write_to_standard_output_is_an_error() {
 
 #[test]
 fn a_lab_with_a_closed_output_stays_up_and_is_listed() {
-    if !privileged("a_lab_with_a_closed_output_stays_up_and_is_listed") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let name = format!("o{}", std::process::id());
     let text = include_str!("../../../labs/ncsi.toml")
         .replace("name = \"ncsi\"", &format!("name = \"{name}\""));
@@ -135,10 +133,7 @@ fn a_lab_with_a_closed_output_stays_up_and_is_listed() {
 /// the rest.
 #[test]
 fn a_lab_is_found_by_name_and_ends_with_its_pid_namespace() {
-    if !privileged("a_lab_is_found_by_name_and_ends_with_its_pid_namespace") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let name = format!("p{}", std::process::id());
     let text = "[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = \
         [\"a\", \"b\"]\ndelay = \"1 ms\"\n";

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use linerate_model::TrialOutcome;
 
-use crate::common::{Ended, Guard, PATIENCE, file, free_port, linerate, load, privileged, wait};
+use crate::common::{
+    Ended, Guard, PATIENCE, file, free_port, linerate, load, privileged, skip, wait,
+};
 
 /// Server of ssh; its absence is a reason to skip.
 const SSHD: &str = "/usr/sbin/sshd";
@@ -85,12 +87,9 @@ fn n_left(folder: &Path) -> usize {
 
 #[test]
 fn a_host_without_linerate_gets_it_through_ssh_and_keeps_nothing() {
-    let test = "a_host_without_linerate_gets_it_through_ssh_and_keeps_nothing";
-    if !privileged(test) {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     if !Path::new(SSHD).exists() {
-        return println!("skipped: {test}: needs {SSHD} (openssh-server)");
+        return skip(format_args!("needs {SSHD} (openssh-server)"));
     }
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();

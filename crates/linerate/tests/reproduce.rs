@@ -44,18 +44,14 @@ const SHORT: &str = "duration=\"400 ms\"";
 
 #[test]
 fn a_campaign_of_the_intel_paper_runs_from_its_lab_to_its_shapes() {
-    if !privileged("a_campaign_of_the_intel_paper_runs_from_its_lab_to_its_shapes") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let shapes = shapes("intel-ncsi", "port-1g", &[ONCE, SHORT]);
     connected(&shapes, &["V1.5b"], "V1.6a");
 }
 
 #[test]
 fn a_campaign_of_the_sun_paper_runs_from_its_lab_to_its_shapes() {
-    if !privileged("a_campaign_of_the_sun_paper_runs_from_its_lab_to_its_shapes") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let counts = "connections.axis.params.streams=[1, 2, 4]";
     let shapes = shapes("sun-netframe", "sun-link", &[ONCE, SHORT, counts]);
     connected(&shapes, &["V2.1a", "V2.2a"], "V2.3");
@@ -63,9 +59,7 @@ fn a_campaign_of_the_sun_paper_runs_from_its_lab_to_its_shapes() {
 
 #[test]
 fn a_campaign_of_the_cisco_paper_runs_from_its_lab_to_its_shapes() {
-    if !privileged("a_campaign_of_the_cisco_paper_runs_from_its_lab_to_its_shapes") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let sizes = "packets.axis.params.frame_size=[\"1004 B\", \"9004 B\"]";
     let shapes = shapes("cisco-vic", "ports-vic", &[ONCE, SHORT, sizes]);
     connected(&shapes, &["V3.2a", "V3.2e", "V3.4b"], "V3.4e");
@@ -73,9 +67,7 @@ fn a_campaign_of_the_cisco_paper_runs_from_its_lab_to_its_shapes() {
 
 #[test]
 fn a_campaign_of_the_hp_paper_runs_from_its_lab_to_its_shapes() {
-    if !privileged("a_campaign_of_the_hp_paper_runs_from_its_lab_to_its_shapes") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let set = [
         ONCE,
         SHORT,
@@ -88,9 +80,7 @@ fn a_campaign_of_the_hp_paper_runs_from_its_lab_to_its_shapes() {
 
 #[test]
 fn a_campaign_of_the_idt_report_runs_from_its_lab_to_its_shapes() {
-    if !privileged("a_campaign_of_the_idt_report_runs_from_its_lab_to_its_shapes") {
-        return;
-    }
+    let Some(()) = privileged() else { return };
     let set = [ONCE, SHORT, "bursts.axis.params.burst=[8]"];
     connected(&shapes("idt-pcie", "latency", &set), &["V5.5b"], "V5.7a");
 }

@@ -12,8 +12,8 @@ use linerate_store::Ledger;
 use serde_json::Value;
 
 use crate::common::{
-    self, Ended, eventually, file, heard, load, namespaces, private_namespaces, privileged, run,
-    signal, wait, within_mounts,
+    self, Ended, eventually, file, heard, load, namespaces, private_namespaces, privileged_folder,
+    run, signal, wait, within_mounts,
 };
 
 /// Five trials, of which most are still to come when the second has ended.
@@ -39,12 +39,8 @@ fn second_trial_done(folder: &Path) -> Child {
         .env("LINERATE_KEYS", folder.join("keys"))
         .env("NO_COLOR", "1")
         .stdin(Stdio::null());
-    let mut child = command
-        .process_group(0)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("linerate starts");
+    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("linerate starts");
     heard(&mut child, "2/5 done");
     child
 }
@@ -100,12 +96,10 @@ fn resume(folder: &Path) {
     assert_eq!(after.len(), 5);
     assert!(before.iter().all(|(trial, started)| after[trial] == *started), "{before:?} {after:?}");
     assert!(campaign.ended.is_some());
-    assert_eq!(
-        Ledger::open_read_only(&ledger).and_then(|l| l.campaigns()).expect("it opens").len(),
-        1
-    );
-    let json =
-        run(folder, &["report", "five.ledger", "--json", "--out", "report"]).expect(0).json();
+    let campaigns = Ledger::open_read_only(&ledger).and_then(|ledger| ledger.campaigns());
+    assert_eq!(campaigns.expect("it opens").len(), 1);
+    let report = ["report", "five.ledger", "--json", "--out", "report"];
+    let json = run(folder, &report).expect(0).json();
     let point = &json["points"][0];
     let list = |value: &Value| value.as_array().expect("a list").clone();
     let values = list(&point["jobs"][0]["metrics"]["goodput"]["values"]);
@@ -118,10 +112,7 @@ fn resume(folder: &Path) {
 
 #[test]
 fn a_killed_campaign_leaves_nothing_and_is_resumed() {
-    if !privileged("a_killed_campaign_leaves_nothing_and_is_resumed") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let mut child = second_trial_done(folder.path());
     let names = private_namespaces(child.id());
     let processes_in = |name: &String| {
@@ -130,11 +121,8 @@ fn a_killed_campaign_leaves_nothing_and_is_resumed() {
     let pids = names.iter().map(|name| processes_in(name).expect("numbers")).collect::<String>();
     let agents: Vec<u32> = pids.lines().map(|pid| pid.trim().parse().expect("a number")).collect();
     assert_eq!((names.len(), agents.len()), (2, 2), "one agent in each namespace");
-    assert_eq!(
-        namespaces(&format!("lr-{}.", child.id())),
-        [""; 0],
-        "their names are seen by nobody else"
-    );
+    // Their names are seen by nobody else.
+    assert_eq!(namespaces(&format!("lr-{}.", child.id())), [""; 0]);
     child.kill().expect("SIGKILL");
     child.wait().expect("our child");
     eventually("the agents to notice that nobody conducts them", || {
@@ -145,16 +133,12 @@ fn a_killed_campaign_leaves_nothing_and_is_resumed() {
 
 #[test]
 fn an_interrupted_campaign_keeps_what_it_measured_and_is_resumed() {
-    if !privileged("an_interrupted_campaign_keeps_what_it_measured_and_is_resumed") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let child = second_trial_done(folder.path());
     // A terminal's Ctrl-C goes to every process of the group.
     let group = format!("-{}", child.id());
-    assert!(
-        Command::new("kill").args(["-INT", "--", &group]).status().expect("kill runs").success()
-    );
+    let sent = Command::new("kill").args(["-INT", "--", &group]).status();
+    assert!(sent.expect("kill runs").success());
     let ended = wait(child);
     assert_eq!(ended.code, Some(130), "{ended:?}");
     assert!(ended.stdout.contains("ledger five.ledger"), "{ended:?}");
@@ -163,10 +147,7 @@ fn an_interrupted_campaign_keeps_what_it_measured_and_is_resumed() {
 
 #[test]
 fn a_second_interrupt_ends_at_once_and_the_ledger_opens() {
-    if !privileged("a_second_interrupt_ends_at_once_and_the_ledger_opens") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let child = second_trial_done(folder.path());
     let id = child.id();
     signal(id, "INT");
@@ -178,10 +159,7 @@ fn a_second_interrupt_ends_at_once_and_the_ledger_opens() {
 
 #[test]
 fn a_closed_terminal_ends_a_campaign_as_an_interrupt_does() {
-    if !privileged("a_closed_terminal_ends_a_campaign_as_an_interrupt_does") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let child = second_trial_done(folder.path());
     signal(child.id(), "HUP");
     let ended = wait(child);
@@ -191,10 +169,7 @@ fn a_closed_terminal_ends_a_campaign_as_an_interrupt_does() {
 
 #[test]
 fn a_full_disk_stops_the_campaign_with_a_remedy_and_the_ledger_opens() {
-    if !privileged("a_full_disk_stops_the_campaign_with_a_remedy_and_the_ledger_opens") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let plan = "[campaign]\nname = \"full\"\nrepeats = 200\n[[sweep]]\nname = \"full\"\nduration \
         = \"100 ms\"\n\
                 warmup = \"0 s\"\ndrain = \"0 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload \

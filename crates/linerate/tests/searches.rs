@@ -7,7 +7,7 @@ use std::process::Stdio;
 use linerate_analysis::{SearchRun, study};
 use linerate_model::{Campaign, Purpose, TrialId, TrialOutcome};
 
-use crate::common::{file, linerate, load, one_line, privileged, run, turn};
+use crate::common::{file, linerate, load, one_line, privileged_folder, run, skip, turn};
 
 /// Capacity and buffer of the lab `device`, frames per second and frames.
 const CAPACITY: f64 = 20_000.0;
@@ -65,11 +65,8 @@ fn balances(run: &SearchRun) {
 
 #[test]
 fn an_mlrsearch_over_a_device_is_run_recorded_and_reported() {
-    if !privileged("an_mlrsearch_over_a_device_is_run_recorded_and_reported") {
-        return;
-    }
+    let Some(folder) = privileged_folder() else { return };
     let _turn = turn();
-    let folder = tempfile::tempdir().expect("a folder");
     file(
         folder.path(),
         "plan.toml",
@@ -94,11 +91,8 @@ fn an_mlrsearch_over_a_device_is_run_recorded_and_reported() {
 
 #[test]
 fn a_strict_search_that_is_killed_goes_on_from_its_record() {
-    if !privileged("a_strict_search_that_is_killed_goes_on_from_its_record") {
-        return;
-    }
+    let Some(folder) = privileged_folder() else { return };
     let _turn = turn();
-    let folder = tempfile::tempdir().expect("a folder");
     file(
         folder.path(),
         "plan.toml",
@@ -247,16 +241,12 @@ fn forwarded_at_most(seconds: f64) -> f64 {
 
 #[test]
 fn bursts_steps_and_latency_of_a_known_device_are_measured_with_whole_frames() {
-    if !privileged("bursts_steps_and_latency_of_a_known_device_are_measured_with_whole_frames") {
-        return;
-    }
+    let Some(folder) = privileged_folder() else { return };
     let _turn = turn();
-    let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", KINDS);
     let told = run(folder.path(), &RUN);
     // On a shared machine the tester may be the limit (3), or a step may lose frames (1).
     assert!(matches!(told.code, Some(0 | 1 | 3)), "{}\n{}", told.stdout, told.stderr);
-    let test = "bursts_steps_and_latency_of_a_known_device_are_measured_with_whole_frames";
     let searches = study(&load(&folder.path().join("s.ledger"))).searches;
     assert_eq!(searches.len(), 3);
     for trial in searches.iter().flat_map(|search| &search.runs[0].trials) {
@@ -274,21 +264,19 @@ fn bursts_steps_and_latency_of_a_known_device_are_measured_with_whole_frames() {
             let words = one_line(&told.stdout);
             assert!(words.contains("corrected buffer time"), "{}", told.stdout);
         }
-        None => {
-            println!("skipped: {test}: no burst passed: {:?}", searches[0].runs[0].tester_limited)
-        }
+        None => skip(format_args!("no burst passed: {:?}", searches[0].runs[0].tester_limited)),
     }
     let counted = searches[1].runs[0].trials.iter().filter(|trial| trial.observation().is_some());
     let steps = counted.filter(|trial| trial.purpose == Purpose::Load).count();
     if steps < 5 {
-        println!("skipped: {test}: {steps} of 5 steps were passed");
+        skip(format_args!("{steps} of 5 steps were passed"));
     }
     assert!(steps <= 5, "{:?}", searches[1].runs[0].trials);
     let tested = searches[1].runs[0].trials.iter().any(|trial| trial.purpose == Purpose::SelfTest);
     assert!(!tested, "frames have no loopback: without a wire there is no self-test");
     let latencies = &searches[2].runs[0].latencies;
     if latencies.len() < 5 {
-        println!("skipped: {test}: latency at {} of 5 loads", latencies.len());
+        skip(format_args!("latency at {} of 5 loads", latencies.len()));
     }
     for at in latencies {
         let latency = &at.latency;
@@ -311,11 +299,8 @@ const DEEP: &str = "[lab]\nname = \"deep\"\n[[host]]\nname = \"a\"\n[[host]]\nna
 
 #[test]
 fn recovery_after_an_overload_includes_the_time_to_drain_the_queue() {
-    if !privileged("recovery_after_an_overload_includes_the_time_to_drain_the_queue") {
-        return;
-    }
+    let Some(folder) = privileged_folder() else { return };
     let _turn = turn();
-    let folder = tempfile::tempdir().expect("a folder");
     let plan = "[campaign]\nname = \"recovery\"\n[[sweep]]\nname = \"recovery\"\ndrain = \"300 \
         ms\"\nrest = \"0 s\"\n[[sweep.job]]\n\
                 workload = \"frames\"\nfrom = \"adev\"\nto = \"bdev\"\nparams = \
@@ -332,7 +317,6 @@ fn recovery_after_an_overload_includes_the_time_to_drain_the_queue() {
     assert!(matches!(told.code, Some(0 | 1 | 3)), "{}\n{}", told.stdout, told.stderr);
     let campaign = load(&folder.path().join("s.ledger"));
     let found = only(&campaign);
-    let test = "recovery_after_an_overload_includes_the_time_to_drain_the_queue";
     let overloads: Vec<_> =
         found.trials.iter().filter(|trial| trial.purpose == Purpose::Overload).collect();
     let mut lossy = overloads
@@ -340,10 +324,10 @@ fn recovery_after_an_overload_includes_the_time_to_drain_the_queue() {
         .filter(|trial| trial.observation().is_some() && trial.sent > trial.received)
         .peekable();
     if lossy.peek().is_none() {
-        return println!(
-            "skipped: {test}: no overload lost a frame: the tester is the limit at {:?}",
+        return skip(format_args!(
+            "no overload lost a frame: the tester is the limit at {:?}",
             found.tester_limited
-        );
+        ));
     }
     for trial in lossy {
         println!(

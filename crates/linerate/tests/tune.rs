@@ -8,7 +8,8 @@ use linerate_model::HostAddress;
 use linerate_sys::netns::within;
 
 use crate::common::{
-    AGENT, Ended, Guard, Pair, eventually, exchange_keys, privileged, punctual, signal, turn,
+    AGENT, Ended, Guard, Pair, eventually, exchange_keys, privileged_folder, punctual, signal,
+    skip, turn,
 };
 
 /// The device of either end of a pair.
@@ -51,11 +52,7 @@ fn settings(pair: &Pair) -> (String, String) {
 
 #[test]
 fn an_ended_agent_restores_all_settings_also_after_a_kill() {
-    let test = "an_ended_agent_restores_all_settings_also_after_a_kill";
-    if !privileged(test) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let (folder, pair) = (folder.path(), Pair::build("tune"));
     let before = settings(&pair);
     let restore = || {
@@ -67,14 +64,10 @@ fn an_ended_agent_restores_all_settings_also_after_a_kill() {
         let mut serving = agent(&pair, folder, &[DEVICE, "host"]);
         let mut tuner = tuner(&pair);
         tuner.apply(vec![window(7300), rmem()]).expect("it consents");
-        assert!(
-            settings(&pair).0.ends_with("window 7300") && settings(&pair).1 == "4096 12288 12288"
-        );
-        assert_eq!(
-            restore().expect(0).stdout,
-            "nothing was left changed here\n",
-            "the agent lives"
-        );
+        let (route, rmem) = settings(&pair);
+        assert!(route.ends_with("window 7300") && rmem == "4096 12288 12288", "{route}, {rmem}");
+        let restored = restore().expect(0).stdout;
+        assert_eq!(restored, "nothing was left changed here\n", "the agent lives");
         signal(serving.0.id(), ending);
         assert_eq!(serving.0.wait().expect("our child").code(), Some(130));
         assert_eq!(settings(&pair), before, "{ending}");
@@ -110,11 +103,7 @@ fn an_ended_agent_restores_all_settings_also_after_a_kill() {
 
 #[test]
 fn a_lost_conductor_leaves_no_change_and_an_agent_without_consent_makes_none() {
-    let test = "a_lost_conductor_leaves_no_change_and_an_agent_without_consent_makes_none";
-    if !privileged(test) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let (folder, pair) = (folder.path(), Pair::build("tunf"));
     let before = settings(&pair);
     let serving = agent(&pair, folder, &[DEVICE]);
@@ -192,11 +181,7 @@ fn nothing_measured(ended: &Ended) -> Option<String> {
 
 #[test]
 fn an_interrupted_or_killed_tuning_leaves_no_change() {
-    let test = "an_interrupted_or_killed_tuning_leaves_no_change";
-    if !privileged(test) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let (folder, pair) = (folder.path(), Pair::build("tunh"));
     shape(&pair);
     exchange_keys(&pair, folder);
@@ -209,17 +194,13 @@ fn an_interrupted_or_killed_tuning_leaves_no_change() {
     };
     let serving = agent_on(AGENT, &pair, folder, &[DEVICE, "host"]);
 
-    let unasked = Ended::from(tune(&[]).output().expect("starts")).expect(2);
-    assert!(
-        unasked.stderr.contains("--yes") && unasked.stderr.contains("--dry-run"),
-        "{unasked:?}"
-    );
-    let elsewhere =
-        Ended::from(tune(&["--yes", "--interface", "eth9"]).output().expect("starts")).expect(2);
-    assert!(
-        elsewhere.stderr.contains("tune eth9") && elsewhere.stderr.contains("--interface v0"),
-        "{elsewhere:?}"
-    );
+    for (more, parts) in [
+        (&[][..], ["--yes", "--dry-run"]),
+        (&["--yes", "--interface", "eth9"], ["tune eth9", "--interface v0"]),
+    ] {
+        let refused = Ended::from(tune(more).output().expect("starts")).expect(2);
+        assert!(parts.iter().all(|part| refused.stderr.contains(part)), "{refused:?}");
+    }
 
     // While a setting is in force, the conductor is interrupted, then killed.
     for (how, ledger, plan) in [("INT", "one.ledger", ALWAYS), ("KILL", "two.ledger", ARMS)] {
@@ -231,10 +212,8 @@ fn an_interrupted_or_killed_tuning_leaves_no_change() {
         let said =
             std::thread::spawn(move || std::io::read_to_string(stderr).expect("it speaks UTF-8"));
         eventually("a setting in force", || {
-            assert!(
-                running.try_wait().expect("our child").is_none(),
-                "it ended before it changed anything"
-            );
+            let ended = running.try_wait().expect("our child");
+            assert!(ended.is_none(), "it ended before it changed anything");
             (settings(&pair) != before).then_some(())
         });
         let mut running = Guard(running);
@@ -250,7 +229,7 @@ fn an_interrupted_or_killed_tuning_leaves_no_change() {
     let _untold = agent_on(AGENT, &pair, folder, &[]);
     let dry = Ended::from(tune(&["--dry-run", "--json"]).output().expect("starts"));
     if let Some(why) = nothing_measured(&dry) {
-        return println!("skipped: {test}: what a dry run would do: {why}");
+        return skip(format_args!("what a dry run would do: {why}"));
     }
     let dry = dry.expect(0).json();
     let commands: Vec<&str> =
@@ -263,33 +242,17 @@ fn an_interrupted_or_killed_tuning_leaves_no_change() {
     assert_eq!((settings(&pair), dry["tried"].as_array().map(Vec::len)), (before, Some(0)));
 }
 
-const BBR_TEST: &str = "windows_are_tried_for_bbr_over_a_shallow_sideband";
-
 /// Virtual time tests the choice of a window and its proof. Here the parts connect:
 /// trains, controller, windows, pairs.
 #[test]
 fn windows_are_tried_for_bbr_over_a_shallow_sideband() {
-    if !privileged(BBR_TEST) {
-        return;
-    }
+    let Some(folder) = privileged_folder() else { return };
     let _turn = turn();
-    let folder = tempfile::tempdir().expect("a folder");
-    let place = [
-        "tune",
-        "window",
-        "--lab",
-        "ncsi",
-        "--to",
-        "bmc",
-        "--congestion",
-        "bbr",
-        "--quick",
-        "--json",
-    ];
-    let length = ["--seconds", "0.3", "--omit", "0.2", "--pairs", "1"];
-    let ended = match punctual(folder.path(), &[&place[..], &length].concat()) {
+    let line = "tune window --lab ncsi --to bmc --congestion bbr --quick --json --seconds 0.3 \
+                --omit 0.2 --pairs 1";
+    let ended = match punctual(folder.path(), &line.split(' ').collect::<Vec<_>>()) {
         Ok(ended) => ended,
-        Err(why) => return println!("skipped: {BBR_TEST}: {why}"),
+        Err(why) => return skip(why),
     };
     // One pair carries no interval: an indication and no proof. Where other programs run, the
     // search for a window may end without one.
@@ -301,7 +264,7 @@ fn windows_are_tried_for_bbr_over_a_shallow_sideband() {
         ended.stderr
     );
     if let Some(why) = nothing_measured(&ended) {
-        return println!("skipped: {BBR_TEST}: {why}");
+        return skip(format_args!("{why}"));
     }
     let told = ended.json();
     println!(
@@ -312,26 +275,16 @@ fn windows_are_tried_for_bbr_over_a_shallow_sideband() {
         told["proof"]["effect"]["after"]
     );
     assert_eq!(told["attribution"]["certain"], true, "the controller was read: {told}");
-    assert_eq!(
-        (&told["kept"], told["proof"]["verdict"] == "proven"),
-        (&false.into(), false),
-        "{}",
-        told["proof"]
-    );
+    assert_eq!(told["kept"], false, "{told}");
+    assert_ne!(told["proof"]["verdict"], "proven", "{told}");
     assert_eq!(told["reported_buffer"]["reported_bytes"], 8192, "{}", told["reported_buffer"]);
     if !told["proof"].is_object() {
-        return println!("skipped: {BBR_TEST}: no window was chosen: {}", told["choice"]);
+        return skip(format_args!("no window was chosen: {}", told["choice"]));
     }
-    assert!(
-        told["side_effects"].as_array().is_some_and(|effects| effects.len() >= 4),
-        "{}",
-        told["side_effects"]
-    );
+    assert!(told["side_effects"].as_array().is_some_and(|effects| effects.len() >= 4), "{told}");
     let tried = told["tried"].as_array().expect("a list");
-    assert!(
-        tried.iter().all(|window| window["holds"].is_boolean()) && !tried.is_empty(),
-        "{tried:?}"
-    );
+    assert!(!tried.is_empty(), "{told}");
+    assert!(tried.iter().all(|window| window["holds"].is_boolean()), "{tried:?}");
 }
 
 /// A lab whose receiver has buffers far below what its link of 10 ms holds: the known answer is a
@@ -354,12 +307,8 @@ delay = "5 ms"
 
 #[test]
 fn a_small_receive_buffer_is_tried_and_reported() {
-    let test = "a_small_receive_buffer_is_tried_and_reported";
-    if !privileged(test) {
-        return;
-    }
+    let Some(folder) = privileged_folder() else { return };
     let _turn = turn();
-    let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     std::fs::write(folder.join("lab.toml"), SHORT_OF_BUFFER).expect("written");
     let arguments = [
@@ -380,7 +329,7 @@ fn a_small_receive_buffer_is_tried_and_reported() {
     ];
     let ended = match punctual(folder, &arguments) {
         Ok(ended) => ended,
-        Err(why) => return println!("skipped: {test}: {why}"),
+        Err(why) => return skip(format_args!("{why}")),
     };
     let told = ended.json();
     let tried = &told["tried"][0];
@@ -420,11 +369,7 @@ fn a_small_receive_buffer_is_tried_and_reported() {
 
 #[test]
 fn a_profile_is_applied_and_reverted_only_on_a_host_in_the_expected_state() {
-    let test = "a_profile_is_applied_and_reverted_only_on_a_host_in_the_expected_state";
-    if !privileged(test) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let (folder, pair) = (folder.path(), Pair::build("profile"));
     let before = settings(&pair).1;
     let text = format!(

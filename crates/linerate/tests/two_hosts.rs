@@ -8,7 +8,8 @@ use std::process::Child;
 use linerate_model::{Counter, IncidentKind, JobRecord, TrialOutcome};
 
 use crate::common::{
-    AGENT, Ended, Pair, exchange_keys, file, heard, load, plan, privileged, signal, wait,
+    AGENT, Ended, Pair, exchange_keys, file, heard, load, plan, privileged_folder, signal, skip,
+    wait,
 };
 
 /// Plan of `repeats` trials of a stream, `milliseconds` each.
@@ -34,10 +35,7 @@ fn campaign(pair: &Pair, folder: &Path, arguments: &[&str], after: usize) -> Chi
 
 #[test]
 fn two_paired_hosts_measure_and_strangers_are_refused() {
-    if !privileged("two_paired_hosts_measure_and_strangers_are_refused") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let (folder, pair) = (folder.path(), Pair::build("two"));
 
     let unpaired =
@@ -197,10 +195,7 @@ fn campaigns_with_other_cpus_and_interfaces_run_at_one_host_at_the_same_time() {
 
 #[test]
 fn an_agent_killed_in_a_trial_costs_that_trial_only() {
-    if !privileged("an_agent_killed_in_a_trial_costs_that_trial_only") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let (folder, pair) = (folder.path(), Pair::build("kill"));
     exchange_keys(&pair, folder);
     let victim = pair.agent(folder, AGENT, &[]);
@@ -233,11 +228,7 @@ fn an_agent_killed_in_a_trial_costs_that_trial_only() {
 
 #[test]
 fn a_separated_agent_sends_live_frames_that_its_broker_has_made() {
-    let test = "a_separated_agent_sends_live_frames_that_its_broker_has_made";
-    if !privileged(test) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let (folder, pair) = (folder.path(), Pair::build("live"));
     exchange_keys(&pair, folder);
     let agent = pair.agent(folder, AGENT, &[]);
@@ -262,7 +253,7 @@ fn a_separated_agent_sends_live_frames_that_its_broker_has_made() {
     let trial = campaign.trials.first().expect("one was begun");
     let incidents: Vec<&str> = trial.incidents.iter().map(|incident| &*incident.message).collect();
     if incidents.iter().any(|why| why.contains("Linux 5.18") || why.contains("CONFIG_BPF_EVENTS")) {
-        return println!("skipped: {test}: {incidents:?}");
+        return skip(format_args!("{incidents:?}"));
     }
     let (agents, ours) = trial.jobs.first().unwrap_or_else(|| panic!("no load: {incidents:?}"));
     let sum = |end: &JobRecord, counter| {

@@ -19,7 +19,7 @@ use linerate_load::{Offer, Secret};
 use linerate_model::{Nanos, Params, Phases, Side, TrialId, Warmup};
 use serde_json::{Value, json};
 
-use crate::common::{Guard, Pair, file, privileged};
+use crate::common::{Guard, Pair, file, privileged_folder};
 
 /// The third host's address, behind the attacker's link.
 const VICTIM: &str = "198.18.9.66";
@@ -218,10 +218,7 @@ fn with_victim(instance: &str) -> Pair {
 
 #[test]
 fn no_conductor_makes_an_agent_load_a_host_that_does_not_prove_the_secret() {
-    if !privileged("no_conductor_makes_an_agent_load_a_host_that_does_not_prove_the_secret") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let pair = with_victim("unproven");
     let (address, most) = rendezvous(&pair);
     let (companions, other) = (address.to_string(), format!("{VICTIM}:53"));
@@ -262,10 +259,7 @@ fn no_conductor_makes_an_agent_load_a_host_that_does_not_prove_the_secret() {
 
 #[test]
 fn a_request_outside_the_policy_is_refused_with_the_missing_line() {
-    if !privileged("a_request_outside_the_policy_is_refused_with_the_missing_line") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder() else { return };
     let pair = Pair::build("policy");
     let policy = file(folder.path(), "agent.toml", "tune = [\"host\"]\nrate = \"1 Gbit/s\"\n");
     std::fs::set_permissions(&policy, std::os::unix::fs::PermissionsExt::from_mode(0o600))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{PATIENCE, file, linerate};
+use crate::common::{PATIENCE, file, linerate, skip};
 
 /// Interval between two looks at the terminal.
 const LOOK: Duration = Duration::from_millis(50);
@@ -23,9 +23,9 @@ struct Screen {
 impl Screen {
     /// Starts `command` in a terminal of its own in `folder`; `None`, with a message, if there is
     /// no tmux. `{linerate}` stands for the program. The exit code is printed at the end.
-    fn start(test: &str, folder: &Path, command: &str) -> Option<Self> {
+    fn start(folder: &Path, command: &str) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
-            println!("skipped: {test}: needs tmux");
+            skip("needs tmux");
             return None;
         }
         // A socket of its own: the last server of the folder may still be ending, and would take
@@ -108,7 +108,7 @@ params = { pacing_rate = "20 Mbit/s" }
 fn a_terminal_shows_the_view_and_then_the_lines_and_the_result() {
     let folder = tempfile::tempdir().expect("a folder");
     let command = "{linerate} to loopback -t 4 --fq-rate 20M";
-    let Some(screen) = Screen::start("view", folder.path(), command) else { return };
+    let Some(screen) = Screen::start(folder.path(), command) else { return };
     let rows =
         screen.wait_for(&[KEYS, "goodput", "of ceiling", "cpu a | b", "trial 1 of 1", "\u{25b6}"]);
     assert_eq!(rows.lines().count(), 24, "{rows}");
@@ -125,7 +125,7 @@ fn a_terminal_shows_the_view_and_then_the_lines_and_the_result() {
 fn q_ends_the_measurement_and_keeps_what_was_measured() {
     let folder = tempfile::tempdir().expect("a folder");
     let command = "{linerate} to loopback -t 600 --fq-rate 20M --ledger kept.ledger";
-    let Some(screen) = Screen::start("q", folder.path(), command) else { return };
+    let Some(screen) = Screen::start(folder.path(), command) else { return };
     screen.wait_for(&[KEYS, "2 s of 10 min"]);
     screen.press("q");
     screen.wait_for(&["EXIT 130"]);
@@ -142,7 +142,7 @@ fn q_after_an_interrupt_from_elsewhere_ends_at_once_and_leaves_a_usable_terminal
     file(folder.path(), "agent.sh", &agent);
     let command = "sh -c 'echo $$ > pid; exec {linerate} to 127.0.0.1 -t 600 --fq-rate 20M \
         --reach \"sh agent.sh\"'; echo ENDED $?; stty -a";
-    let Some(screen) = Screen::start("interrupt", folder.path(), command) else { return };
+    let Some(screen) = Screen::start(folder.path(), command) else { return };
     screen.wait_for(&[KEYS, "2 s of 10 min"]);
     let [agent, program] = ["agent", "pid"].map(|name| {
         let pid = std::fs::read_to_string(folder.path().join(name)).expect("it was written");
@@ -172,7 +172,7 @@ fn a_terminal_that_goes_away_ends_the_measurement_and_its_results_are_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let command = "sh -c 'echo $$ > pid; exec {linerate} to loopback -t 600 --fq-rate 20M \
         --ledger kept.ledger'";
-    let Some(screen) = Screen::start("gone", folder.path(), command) else { return };
+    let Some(screen) = Screen::start(folder.path(), command) else { return };
     screen.wait_for(&[KEYS, "2 s of 10 min"]);
     let pid = std::fs::read_to_string(folder.path().join("pid")).expect("it was written");
     drop(screen);
@@ -193,7 +193,7 @@ fn p_holds_the_next_trial_and_lets_it_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "two.toml", TWO);
     let command = "{linerate} run two.toml";
-    let Some(screen) = Screen::start("p", folder.path(), command) else { return };
+    let Some(screen) = Screen::start(folder.path(), command) else { return };
     screen.wait_for(&[KEYS, "trial 1 of 2"]);
     screen.press("p");
     screen.wait_for(&["paused", "p go on"]);
@@ -214,7 +214,7 @@ fn a_person_who_wants_lines_has_no_view_and_no_colour_is_no_colour() {
         "{linerate} to loopback -t 1 --fq-rate 20M | cat",
         "{linerate} to loopback -t 1 --fq-rate 20M < /dev/null",
     ] {
-        let Some(screen) = Screen::start("lines", folder.path(), command) else { return };
+        let Some(screen) = Screen::start(folder.path(), command) else { return };
         let begun = Instant::now();
         while !screen.rows().contains("EXIT") {
             assert!(!screen.rows().contains(KEYS), "{command}: {}", screen.rows());
@@ -231,7 +231,7 @@ fn a_person_who_wants_lines_has_no_view_and_no_colour_is_no_colour() {
 /// Returns whether the view has a foreground colour, with these variables.
 fn colours(folder: &Path, variables: &str) -> Option<bool> {
     let command = format!("{variables} {{linerate}} to loopback -t 4 --fq-rate 20M");
-    let screen = Screen::start("colour", folder, &command)?;
+    let screen = Screen::start(folder, &command)?;
     screen.wait_for(&[KEYS, "\u{25b6}"]);
     let styled = screen.tmux(&["capture-pane", "-p", "-e"]);
     // Colours are `ESC [ 3 digit m` or `ESC [ 38 ; ...`, also behind other styles; 39 is none.

@@ -38,10 +38,10 @@ impl std::ops::Deref for Loop {
 
 impl Loop {
     /// Creates a blank loop device; `None`, with a message, if loop devices are not available.
-    pub(crate) fn blank(test: &str, size: u64) -> Option<Self> {
+    pub(crate) fn blank(size: u64) -> Option<Self> {
         let turn = turns();
         turn.lock_shared().expect("the file can be locked");
-        host::Loop::within(test, "-P", size, &std::env::temp_dir()).map(|own| Self(own, turn))
+        host::Loop::within("-P", size, &std::env::temp_dir()).map(|own| Self(own, turn))
     }
 
     /// Returns a digest of every byte of the file behind it, all earlier writes included: the
@@ -85,11 +85,11 @@ pub(crate) fn digest_from(path: &Path, start: usize) -> Vec<u8> {
 
 /// Runs a tool; `None`, with a message, if it is missing. A device that the list of another test
 /// holds for a moment is in use for it: it is asked again for a while.
-pub(crate) fn tool(test: &str, command: &str, arguments: &[&str]) -> Option<()> {
+pub(crate) fn tool(command: &str, arguments: &[&str]) -> Option<()> {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
         let output = Command::new(command).args(arguments).stdin(Stdio::null()).output();
-        let Ok(output) = output else { return skip(test, &format!("there is no {command}")) };
+        let Ok(output) = output else { return skip(format_args!("there is no {command}")) };
         if output.status.success() {
             return Some(());
         }

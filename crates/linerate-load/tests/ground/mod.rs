@@ -10,7 +10,7 @@ use linerate_model::{Counter, Distribution, Endpoint, Interval, Nanos};
 use linerate_sys::clock;
 use serde_json::{Value, json};
 
-pub(crate) use crate::frames_xdp::veth::host::{Loop, Undo, attach, ran, skip, tried};
+pub(crate) use crate::frames_xdp::veth::host::{Loop, Undo, attach, ran, root, skip, tried};
 use crate::shared;
 
 pub(crate) const MEMORY: &str = "/dev/shm";
@@ -118,8 +118,8 @@ pub(crate) fn mode<'a>(report: &'a EngineReport, name: &str) -> &'a str {
 }
 
 /// Creates a loop device over a blank file in memory; `None`, with a message, if there are none.
-pub(crate) fn blank(test: &str, size: u64) -> Option<Loop> {
-    Loop::within(test, "", size, Path::new(MEMORY))
+pub(crate) fn blank(size: u64) -> Option<Loop> {
+    Loop::within("", size, Path::new(MEMORY))
 }
 
 /// Returns the sectors of `disk` read and written, as counted by the kernel

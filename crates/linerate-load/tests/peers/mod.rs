@@ -13,6 +13,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 
+use crate::ground::skip;
+
 /// Time within which a server must listen, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Period with which a load repeats its contents in longer files; the seed is that of
@@ -43,13 +45,10 @@ pub(crate) fn contents(bytes: usize) -> Vec<u8> {
     contents
 }
 
-/// Returns true if `command` can be started; otherwise prints that `test` is skipped.
-pub(crate) fn is_there(command: &str, test: &str) -> bool {
-    let found = Command::new(command).arg("--version").stdin(Stdio::null()).output().is_ok();
-    if !found {
-        println!("skipped: {test}: {command} is not installed");
-    }
-    found
+/// Returns `Some` if `command` can be started; otherwise prints that the test is skipped.
+pub(crate) fn installed(command: &str) -> Option<()> {
+    let output = Command::new(command).arg("--version").stdin(Stdio::null()).output();
+    output.map_or_else(|_| skip(format_args!("{command} is not installed")), |_| Some(()))
 }
 
 /// Returns a loopback address (RFC 1122 clause 3.2.1.3) that no other peer of this machine uses
@@ -78,13 +77,7 @@ fn ground(bytes: usize) -> TempDir {
 }
 
 impl Peer {
-    fn start(
-        command: &str,
-        arguments: &[&str],
-        folder: TempDir,
-        at: SocketAddrV4,
-        test: &str,
-    ) -> Option<Self> {
+    fn start(command: &str, arguments: &[&str], folder: TempDir, at: SocketAddrV4) -> Option<Self> {
         let error = std::fs::File::create(folder.path().join("error")).expect("it is writable");
         let child = Command::new(command)
             .args(arguments)
@@ -94,10 +87,7 @@ impl Peer {
             .spawn();
         let child = match child {
             Ok(child) => child,
-            Err(error) => {
-                println!("skipped: {test}: start {command}: {error}");
-                return None;
-            }
+            Err(error) => return skip(format_args!("start {command}: {error}")),
         };
         let mut peer = Self { child, folder, at };
         let began = Instant::now();
@@ -115,26 +105,25 @@ impl Peer {
 
     /// Starts vsftpd for anonymous users, with a file of this size; `None`, with a message, if it
     /// is missing. Needs root.
-    pub(crate) fn vsftpd(test: &str, bytes: usize) -> Option<Self> {
-        Self::vsftpd_with(test, bytes, "")
+    pub(crate) fn vsftpd(bytes: usize) -> Option<Self> {
+        Self::vsftpd_with(bytes, "")
     }
 
     /// Does the same over TLS only, with all strict options; its certificate is in `certificate`.
     /// `more` is appended to its configuration, in which `{key}` is replaced by a file with
     /// certificate and key.
-    pub(crate) fn vsftpd_over_tls(test: &str, bytes: usize, more: &str) -> Option<Self> {
+    pub(crate) fn vsftpd_over_tls(bytes: usize, more: &str) -> Option<Self> {
         let strict = "ssl_enable=YES\nrsa_cert_file={key}\nssl_ciphers=HIGH\n\
                       allow_anon_ssl=YES\nforce_anon_logins_ssl=YES\nforce_anon_data_ssl=YES\n\
                       require_ssl_reuse=YES\nstrict_ssl_read_eof=YES\n\
                       strict_ssl_write_shutdown=YES\n";
-        Self::vsftpd_with(test, bytes, &format!("{strict}{more}"))
+        Self::vsftpd_with(bytes, &format!("{strict}{more}"))
     }
 
     /// Does the same with `more` appended to its configuration.
-    pub(crate) fn vsftpd_with(test: &str, bytes: usize, more: &str) -> Option<Self> {
+    pub(crate) fn vsftpd_with(bytes: usize, more: &str) -> Option<Self> {
         if !is_root() {
-            println!("skipped: {test}: vsftpd needs root");
-            return None;
+            return skip("vsftpd needs root");
         }
         let (folder, at) = (ground(bytes), SocketAddrV4::new(own_address(), PORT));
         let (root, log) = (folder.path().join("public"), folder.path().join("log"));
@@ -157,12 +146,12 @@ impl Peer {
         );
         let configuration = folder.path().join("vsftpd.conf");
         std::fs::write(&configuration, text).expect("it is writable");
-        Self::start("vsftpd", &[&configuration.display().to_string()], folder, at, test)
+        Self::start("vsftpd", &[&configuration.display().to_string()], folder, at)
     }
 
     /// Starts nginx with a file of this size, which accepts uploads into `in`, with and without
     /// TLS; its certificate is in `certificate`. `None`, with a message, if it is missing.
-    pub(crate) fn nginx(test: &str, bytes: usize) -> Option<Self> {
+    pub(crate) fn nginx(bytes: usize) -> Option<Self> {
         let (folder, at) = (ground(bytes), SocketAddrV4::new(own_address(), PORT));
         let own = rcgen::generate_simple_self_signed([at.ip().to_string()]).expect("a certificate");
         for (name, pem) in
@@ -191,7 +180,7 @@ impl Peer {
         std::fs::write(&configuration, text).expect("it is writable");
         let (configuration, prefix) =
             (configuration.display().to_string(), folder.path().display().to_string());
-        Self::start("nginx", &["-c", &configuration, "-p", &prefix], folder, at, test)
+        Self::start("nginx", &["-c", &configuration, "-p", &prefix], folder, at)
     }
 
     /// Returns nginx's address for TLS.

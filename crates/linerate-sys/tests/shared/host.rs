@@ -5,14 +5,20 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Prints that `test` is skipped, and why.
-pub(crate) fn skip<T>(test: &str, why: &str) -> Option<T> {
-    println!("skipped: {test}: {why}");
+/// Prints that the running test, which its thread is named after, is skipped, and why.
+pub(crate) fn skip<T>(why: impl Display) -> Option<T> {
+    println!("skipped: {}: {why}", std::thread::current().name().unwrap_or_default());
     None
+}
+
+/// Returns `Some` for root, and skips the test for others; `why` says what it needs root for.
+pub(crate) fn root(why: &str) -> Option<()> {
+    if tried("id -u").is_ok_and(|id| id == "0\n") { Some(()) } else { skip(why) }
 }
 
 /// Runs `command`, whose words are separated by spaces, and returns its output or its complaint.
@@ -61,10 +67,10 @@ pub(crate) struct Namespace {
 
 impl Namespace {
     /// Makes the namespace `name`; `None`, with a message, if that is not possible.
-    pub(crate) fn new(test: &str, name: String) -> Option<Self> {
+    pub(crate) fn new(name: String) -> Option<Self> {
         match tried(&format!("ip netns add {name}")) {
             Ok(_) => Some(Self { _undo: Undo::by([&"ip", &"netns", &"delete", &name]), name }),
-            Err(complaint) => skip(test, &complaint),
+            Err(complaint) => skip(complaint),
         }
     }
 
@@ -99,13 +105,13 @@ where
 }
 
 /// Attaches `image` to a free loop device; `None`, with a message, if there are none.
-pub(crate) fn attach(test: &str, options: &str, image: &Path) -> Option<Attached> {
+pub(crate) fn attach(options: &str, image: &Path) -> Option<Attached> {
     match tried(&format!("losetup -f --show {options} {}", image.display())) {
         Ok(path) => {
             let path = PathBuf::from(path.trim());
             Some(Attached { _undo: Undo::by([&"losetup", &"-d", &path]), path })
         }
-        Err(complaint) => skip(test, &complaint),
+        Err(complaint) => skip(complaint),
     }
 }
 
@@ -119,11 +125,11 @@ pub(crate) struct Loop {
 
 impl Loop {
     /// Creates one with its file in `folder`; `None`, with a message, if there are no loop devices.
-    pub(crate) fn within(test: &str, options: &str, size: u64, folder: &Path) -> Option<Self> {
+    pub(crate) fn within(options: &str, size: u64, folder: &Path) -> Option<Self> {
         let folder = tempfile::tempdir_in(folder).expect("a folder");
         let image = folder.path().join("image");
         std::fs::File::create(&image).and_then(|file| file.set_len(size)).expect("a sparse file");
-        let device = attach(test, options, &image)?;
+        let device = attach(options, &image)?;
         Some(Self { device, image, _folder: folder })
     }
 }

@@ -25,12 +25,12 @@ pub struct Pair {
 impl Pair {
     /// Creates a pair with `n_queues` queues and an MTU of `mtu` at both ends; `None`, with the
     /// message that `test` is skipped, without privilege.
-    pub fn new(test: &str, n_queues: u32, mtu: u32) -> Option<Self> {
+    pub fn new(n_queues: u32, mtu: u32) -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let names = ["a", "b"].map(|end| format!("lr-sys-{id}-{end}"));
         let [a, b] = &names;
-        let made = [Namespace::new(test, a.clone())?, Namespace::new(test, b.clone())?];
+        let made = [Namespace::new(a.clone())?, Namespace::new(b.clone())?];
         let held = [a, b].map(|name| {
             let file = File::open(format!("/run/netns/{name}")).expect("it was made");
             file.try_lock().expect("nobody else holds it");

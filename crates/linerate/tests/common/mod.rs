@@ -17,7 +17,7 @@ use linerate_store::{Ledger, Which};
 use rustix::process::{WaitId, WaitIdOptions};
 use serde_json::Value;
 
-use crate::host::{Namespace, ran};
+use crate::host::{self, Namespace, ran};
 
 /// The longest anything here may take before the test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -49,13 +49,19 @@ pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns whether namespaces may be made. Prints that the test is skipped if not.
-pub(crate) fn privileged(test: &str) -> bool {
-    let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
-    if !root {
-        println!("skipped: {test}: needs root to make network namespaces");
-    }
-    root
+/// Prints that the running test is skipped, and why.
+pub(crate) fn skip(why: impl std::fmt::Display) {
+    let _nothing = host::skip::<()>(why);
+}
+
+/// Returns `Some` if namespaces may be made. Prints that the test is skipped if not.
+pub(crate) fn privileged() -> Option<()> {
+    host::root("needs root to make network namespaces")
+}
+
+/// Returns an empty folder for a test that makes namespaces, or prints that it is skipped.
+pub(crate) fn privileged_folder() -> Option<tempfile::TempDir> {
+    privileged().map(|()| tempfile::tempdir().expect("a folder"))
 }
 
 /// The program with `arguments`, its keys in a folder of the test's own.
@@ -219,8 +225,8 @@ impl Measured {
     }
 
     /// Returns a metric, or `None` if the study has a reason for no figure: a shared machine may
-    /// make a trial worthless, or keep a rate from settling. Then says that `test` is skipped.
-    pub(crate) fn figure(&self, test: &str, name: &str) -> Option<f64> {
+    /// make a trial worthless, or keep a rate from settling. Then says that the test is skipped.
+    pub(crate) fn figure(&self, name: &str) -> Option<f64> {
         let found = self.json["points"][0]["jobs"][0]["metrics"][name]["estimate"].as_f64();
         if found.is_none() {
             let (point, job) = (&self.study.points[0], self.job());
@@ -236,14 +242,14 @@ impl Measured {
                 || unsettled.into_iter().any(|settled| !settled.has_single_number);
             assert!(is_explained, "{name} has no figure and nothing says why: {}", self.json);
             let why = point.why.first().map(sentences::reason).unwrap_or_default();
-            println!("skipped: {test}: no figure of {name}: {why}");
+            skip(format_args!("no figure of {name}: {why}"));
         }
         found
     }
 
     /// Returns whether a point has no figure for a reason that the study gives: a machine that
-    /// others use may make it so. Then says that `test` is skipped.
-    pub(crate) fn refused(&self, test: &str) -> bool {
+    /// others use may make it so. Then says that the test is skipped.
+    pub(crate) fn refused(&self) -> bool {
         let refused = self.study.points.iter().find(|point| point.validity > Validity::Suspect);
         if let Some(point) = refused {
             assert!(
@@ -252,7 +258,7 @@ impl Measured {
                 point.sweep,
                 point.validity
             );
-            println!("skipped: {test}: {}: {}", point.sweep, sentences::reason(&point.why[0]));
+            skip(format_args!("{}: {}", point.sweep, sentences::reason(&point.why[0])));
         }
         refused.is_some()
     }
@@ -274,12 +280,10 @@ pub(crate) fn measure(text: &str, place: &[&str]) -> Option<Measured> {
 }
 
 /// Returns `None` if an end of a trial was late because others had the CPUs. Then says that the
-/// test, which this thread is named after, is skipped.
+/// test is skipped.
 pub(crate) fn measure_in(folder: &Path, text: &str, place: &[&str]) -> Option<Measured> {
     let measured = attempt(folder, text, place);
-    let thread = std::thread::current();
-    let test = thread.name().unwrap_or_default();
-    measured.inspect_err(|why| println!("skipped: {test}: a trial failed: {why}")).ok()
+    measured.inspect_err(|why| skip(format_args!("a trial failed: {why}"))).ok()
 }
 
 /// Parts of the reasons for which a measurement fails whose ends are kept from running.
@@ -475,9 +479,9 @@ impl Pair {
     pub(crate) fn build(instance: &str) -> Self {
         let prefix = format!("lr-{}x{instance}", std::process::id());
         let names = ["a", "b"].map(|end| format!("{prefix}-{end}"));
-        let made = names.each_ref().map(|name| {
-            Namespace::new(instance, name.clone()).expect("the test may make namespaces")
-        });
+        let made = names
+            .each_ref()
+            .map(|name| Namespace::new(name.clone()).expect("the test may make namespaces"));
         let held = names.each_ref().map(|name| {
             let file = std::fs::File::open(format!("/run/netns/{name}")).expect("it was made");
             file.try_lock().expect("nobody else holds it");
