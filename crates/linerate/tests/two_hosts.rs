@@ -134,24 +134,20 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
 }
 
 /// Returns whether this machine has two cores, with a skip if not.
-fn has_two_cores(test: &str) -> bool {
+fn has_two_cores() -> bool {
     let list = "/sys/devices/system/cpu/cpu0/topology/thread_siblings_list";
     let siblings = std::fs::read_to_string(list).unwrap_or_default();
     let has = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1)
         && !linerate_model::cpu_list(&siblings).unwrap_or_default().contains(&1);
     if !has {
-        println!("skipped: {test}: CPUs 0 and 1 are not two cores");
+        skip("CPUs 0 and 1 are not two cores");
     }
     has
 }
 
 #[test]
 fn campaigns_with_other_cpus_and_interfaces_run_at_one_host_at_the_same_time() {
-    let test = "campaigns_with_other_cpus_and_interfaces_run_at_one_host_at_the_same_time";
-    if !privileged(test) || !has_two_cores(test) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
+    let Some(folder) = privileged_folder().filter(|_| has_two_cores()) else { return };
     let (folder, pair) = (folder.path(), Pair::build("both"));
     let [a, b] = &pair.names;
     pair.ran(0, &format!("ip link add v1 netns {a} type veth peer name v1 netns {b}"));

@@ -78,8 +78,11 @@ mod tests {
         counters
     }
 
+    /// Counts of a flow at our end, and the report of the server.
+    type Reported<'a> = (&'a [(Counter, u64)], Option<ForeignEnd>);
+
     /// Record of our end: one interval of a second, and its flows with the reports of the server.
-    fn ours(flows: &[(&[(Counter, u64)], Option<ForeignEnd>)]) -> JobRecord {
+    fn ours(flows: &[Reported<'_>]) -> JobRecord {
         let mut all = Counters::default();
         let flows = (0..).zip(flows).map(|(number, (counted, foreign))| {
             let counters = counters(counted);
