@@ -201,8 +201,9 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
     Ok(glance(path, describe(path)?))
 }
 
-/// Returns the disks that hold the bytes of the file, folder or device `path`, or would hold them if
-/// it does not exist yet, all nodes of each. Empty if they are in memory, `None` if that is unknown.
+/// Returns the disks that hold the bytes of the file, folder or device `path`, or would hold them
+/// if it does not exist yet, all nodes of each. Empty if they are in memory, `None` if that is
+/// unknown.
 #[must_use]
 pub fn disks_of(path: &Path) -> Option<BTreeSet<String>> {
     System::read(Path::new("/")).disks_of(path)

@@ -51,13 +51,15 @@ pub fn cores(cpus: &BTreeSet<usize>) -> BTreeSet<usize> {
 }
 
 fn cores_below(root: &Path, cpus: &BTreeSet<usize>) -> BTreeSet<usize> {
-    let siblings = |cpu: &usize| {
-        let list = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-        // A virtual machine may not know: there each CPU counts as a core.
-        let text = std::fs::read_to_string(root.join(list)).ok();
-        text.and_then(|text| cpu_list(&text)).unwrap_or_default()
-    };
-    cpus.iter().flat_map(siblings).chain(cpus.iter().copied()).collect()
+    let siblings = cpus.iter().flat_map(|cpu| siblings(root, *cpu));
+    siblings.chain(cpus.iter().copied()).collect()
+}
+
+/// Returns all CPUs of the core of `cpu`; none in a virtual machine that does not know them.
+fn siblings(root: &Path, cpu: usize) -> Vec<usize> {
+    let list = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    let text = std::fs::read_to_string(root.join(list)).ok();
+    text.and_then(|text| cpu_list(&text)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -53,8 +53,8 @@ impl Part {
         }
     }
 
-    /// Returns how the part of a conductor that is busy overlaps that of a newcomer, as the end of a
-    /// sentence; empty if both have the whole host.
+    /// Returns how the part of a conductor that is busy overlaps that of a newcomer, as the end of
+    /// a sentence; empty if both have the whole host.
     pub(super) fn clash(&self, newcomer: &Self) -> String {
         match (self, newcomer) {
             (Self::Whole, Self::Whole) => String::new(),

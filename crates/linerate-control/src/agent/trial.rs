@@ -92,10 +92,8 @@ pub(super) fn run(
     };
     let turned_away = shared.rejected.load(Ordering::Relaxed) - rejected;
     if turned_away > 0 {
-        trial.incident(
-            IncidentKind::Rejected,
-            format!("the control port refused {turned_away} connections"),
-        );
+        let message = format!("the control port refused {turned_away} connections");
+        trial.incident(IncidentKind::Rejected, message);
     }
     for other in shared.measuring.company(seat) {
         let used = "used other CPUs, interfaces and disks of this host at the same time";

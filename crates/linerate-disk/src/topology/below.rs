@@ -43,7 +43,7 @@ impl System {
         Some(disks)
     }
 
-    /// Returns the names of the whole disks at the bottom of the device `number`, all nodes of each.
+    /// Returns the names of the whole disks below the device `number`, all nodes of each.
     fn disks_below(&self, number: (u32, u32)) -> Option<BTreeSet<String>> {
         let mut next = vec![self.nodes.iter().find(|node| node.number == number)?];
         let (mut seen, mut disks) = (BTreeSet::new(), BTreeSet::new());
