@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use linerate_load::{Takes, Workload};
-use linerate_model::{Endpoint, Params};
+use linerate_model::{Endpoint, Params, SERVER_PARAMETER, is_server};
 use serde::{Deserialize, Serialize};
 
 /// What a campaign uses of a host. Only a campaign whose every load is pinned to CPUs has one:
@@ -45,7 +45,14 @@ impl Share {
     ) -> Option<Self> {
         let mut share = Self::default();
         for (end, workload, params) in ends {
-            if !end.pin {
+            // That end does nothing here.
+            if is_server(&end.name) {
+                continue;
+            }
+            let has_no_interface = end.address.is_none() && end.device.is_none();
+            // The kernel chooses the interface of connections to a server without an agent.
+            let is_open = has_no_interface && params.get(SERVER_PARAMETER).is_some();
+            if !end.pin || is_open {
                 return None;
             }
             share.cpus.extend(&end.cpus);
@@ -57,7 +64,7 @@ impl Share {
             share.devices.extend(named.filter(|name| *name != OWN_INTERFACE).map(str::to_owned));
             share.devices.extend(end.device.iter().chain(&end.branches).chain(&end.ncsi).cloned());
             share.addresses.extend(end.address);
-            share.control |= end.address.is_none() && end.device.is_none();
+            share.control |= has_no_interface;
         }
         (!share.cpus.is_empty()).then_some(share)
     }
@@ -110,6 +117,19 @@ mod tests {
         assert_eq!(share(&[network, free]), None);
         assert_eq!(share(&[(end(&[1], None), "unheard_of", params(&[]))]), None);
         assert_eq!(share(&[]), None);
+    }
+
+    #[test]
+    fn a_job_with_a_server_that_has_no_agent_uses_an_interface_that_it_must_name() {
+        let to_server = params(&[(SERVER_PARAMETER, "iperf3://192.0.2.9")]);
+        let server = Endpoint::named("iperf3://192.0.2.9", "h");
+        let job = |address| {
+            let active = (end(&[1], address), "iperf3", to_server.clone());
+            share(&[active, (server.clone(), "iperf3", to_server.clone())])
+        };
+        let found = job(Some("192.0.2.7")).expect("its active end is pinned");
+        assert_eq!((found.cpus, found.addresses.len()), ([1].into(), 1));
+        assert_eq!(job(None), None);
     }
 
     #[test]
