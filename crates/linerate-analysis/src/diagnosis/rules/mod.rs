@@ -40,7 +40,8 @@ mod softirq_core;
 mod unknown;
 
 use linerate_model::{
-    Arm, BoundClass, CeilingSubject, Direction, HostSetting, Metric, Validity, Verdict, metric,
+    Arm, BitRate, BoundClass, CeilingSubject, Direction, HostSetting, Metric, Validity, Verdict,
+    metric,
 };
 
 use super::advice::{Advice, Step};
@@ -533,7 +534,19 @@ fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
     let cpu = [FlowEnd::Sending, FlowEnd::Receiving]
         .iter()
         .any(|end| out_of_cpu(job, *end, direction).is_some());
-    busy && below(metric::RWND_LIMITED) && below(metric::SNDBUF_LIMITED) && !cpu
+    busy && below(metric::RWND_LIMITED)
+        && below(metric::SNDBUF_LIMITED)
+        && !cpu
+        && !is_as_planned(job, direction)
+}
+
+/// Returns true if goodput is the rate that the plan offers: then nothing limits it.
+fn is_as_planned(job: &JobStudy, direction: Direction) -> bool {
+    /// Part of the rate that counts as all of it.
+    const REACHED: f64 = 0.97;
+    let rate = param(job, "rate").and_then(|rate| rate.as_str()?.parse::<BitRate>().ok());
+    let goodput = value(job, metric::GOODPUT, direction);
+    rate.zip(goodput).is_some_and(|(rate, goodput)| goodput >= rate.0 * REACHED)
 }
 
 /// Returns true if a queue stands in the path of a sender that nothing else limits. Such a queue

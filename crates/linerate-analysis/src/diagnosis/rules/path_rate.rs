@@ -146,6 +146,17 @@ mod tests {
     }
 
     #[test]
+    fn a_load_that_has_the_rate_of_its_plan_is_limited_by_nothing_else() {
+        let offered = |rate: &str| {
+            let mut point = queued(0.044, &[]);
+            point.jobs[0].params.set("rate", rate);
+            RULE.judge(&point)
+        };
+        assert_eq!(offered("17.3 Mbit/s"), None);
+        assert!(offered("20 Mbit/s").is_some());
+    }
+
+    #[test]
     fn it_fires_where_a_queue_stands_and_is_silent_where_none_does() {
         let finding = RULE.judge(&queued(0.044, &[])).expect("17 ms are queued");
         assert_eq!(finding.verdict, Verdict::Suspected);
