@@ -78,8 +78,8 @@ macro_rules! presets {
 
 /// Plans by purpose, the ones of a newcomer first.
 pub static PLANS: &[Preset] = presets!("plans":
-    Rates => "demo", "netframe", "netframe-nics", "netframe-quick",
-        "iperf3", "tcp_stream", "udp_stream";
+    Rates => "demo", "iperf3", "netframe", "netframe-nics", "netframe-quick",
+        "tcp_stream", "udp_stream";
     Times => "last-frame", "latency", "tcp_crr", "tcp_rr", "udp_rr";
     Frames => "fire-hose", "frames", "frames-quick", "path_probe", "zero-loss";
     Disks => "ftp", "http", "storage-rounds", "together";

@@ -652,6 +652,30 @@ mod tests {
         assert_eq!(told.cpu, None, "no trial was run");
     }
 
+    fn trial(job: linerate_model::JobSpec, ends: [linerate_model::JobRecord; 2]) -> TrialRecord {
+        let mut spec = linerate_model::TrialSpec { jobs: vec![job], ..Default::default() };
+        spec.phases.measure = linerate_model::Nanos::from_secs(1);
+        spec.phases.warmup = linerate_model::Warmup::Fixed(linerate_model::Nanos(0));
+        let mut record = TrialRecord::new(spec);
+        record.jobs = vec![ends.into()];
+        record
+    }
+
+    #[test]
+    fn a_server_without_an_agent_is_on_no_host_of_the_campaign() {
+        let named = linerate_model::Endpoint::named;
+        let (from, to) = (named("a", "h"), named("iperf3://192.0.2.9", "h"));
+        let job = linerate_model::JobSpec { from, to, ..Default::default() };
+        let (trial, campaign) = (trial(job, Default::default()), Campaign::default());
+        let (seen, hosts) = (seen(&[&trial], 0, Direction::Tx), Hosts::of(&campaign));
+        let on = |stages: Vec<Stage>| stages.into_iter().map(|stage| stage.host).collect();
+        let all: [Vec<String>; 2] =
+            [on(ends::sending(&seen[0], &hosts)), on(ends::receiving(&seen[0], &hosts))];
+        for (stages, host) in all.iter().zip(["h", "iperf3://192.0.2.9"]) {
+            assert!(!stages.is_empty() && stages.iter().all(|at| at == host), "{all:?}");
+        }
+    }
+
     #[test]
     fn the_cpu_use_of_trials_is_their_median() {
         let counted = |seconds: u64| {
@@ -664,16 +688,8 @@ mod tests {
             end.intervals.push(interval);
             end
         };
-        let trial = |seconds| {
-            let jobs = vec![linerate_model::JobSpec::default()];
-            let mut spec = linerate_model::TrialSpec { jobs, ..Default::default() };
-            spec.phases.measure = linerate_model::Nanos::from_secs(1);
-            spec.phases.warmup = linerate_model::Warmup::Fixed(linerate_model::Nanos(0));
-            let mut record = TrialRecord::new(spec);
-            record.jobs = vec![(counted(seconds), counted(1))];
-            record
-        };
-        let trials = [trial(2), trial(3), trial(7)];
+        let trials =
+            [2, 3, 7].map(|seconds| trial(Default::default(), [counted(seconds), counted(1)]));
         let used = cpu::of_trials(&Campaign::default(), &trials.iter().collect::<Vec<_>>());
         assert_eq!((used.sender, used.receiver), (Some(3.0), Some(1.0)));
     }
