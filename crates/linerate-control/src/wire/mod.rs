@@ -1,4 +1,4 @@
-//! Control protocol, version 3: messages between conductor and agent.
+//! Control protocol, version 4: messages between conductor and agent.
 //!
 //! ```text
 //! frame   = length (u32, big endian, at most 16 MiB) , message (JSON, UTF-8)

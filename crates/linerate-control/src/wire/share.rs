@@ -8,7 +8,7 @@ use linerate_load::{Takes, Workload};
 use linerate_model::{Endpoint, Params, SERVER_PARAMETER, is_server};
 use serde::{Deserialize, Serialize};
 
-/// What a campaign uses of a host. Only a campaign whose every load is pinned to CPUs has one:
+/// Part of a host that a campaign uses. Only a campaign whose every load is pinned to CPUs has one:
 /// others use the whole host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
