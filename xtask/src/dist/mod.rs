@@ -30,6 +30,9 @@ use target::{MOST_OF_PROGRAM, TARGETS, Target};
 /// Folder of what is built, below the root.
 const FOLDER: &str = "target/dist";
 
+/// Section of symbols, which only a debugger reads.
+const SYMBOLS: &str = ".symtab";
+
 /// What packages say about linerate, in a line and in a paragraph.
 const SUMMARY: &str = "measures networks and disks, and names the bottleneck with proof";
 const ABOUT: &str = "\
@@ -107,8 +110,9 @@ fn program(
     over: &mut Vec<String>,
 ) -> anyhow::Result<PathBuf> {
     let file = built(root, &root.join(FOLDER), target, build)?;
-    let headers = printed(Command::new("readelf").arg("--program-headers").arg(&file))?;
+    let headers = headers(&file)?;
     ensure!(is_static(&headers), "{} needs libraries of the host", file.display());
+    ensure!(!headers.contains(SYMBOLS), "{} has its symbols: strip it", file.display());
     let size = file.metadata()?.len();
     let most = if build == Build::Agent { target.most_of_agent } else { MOST_OF_PROGRAM };
     if size > most {
@@ -126,6 +130,12 @@ fn of_host(root: &Path) -> anyhow::Result<PathBuf> {
     built(root, &root.join(FOLDER), own, Build::Program)
 }
 
+/// Returns the headers of a program, as readelf prints them.
+fn headers(program: &Path) -> anyhow::Result<String> {
+    let mut readelf = Command::new("readelf");
+    printed(readelf.args(["--wide", "--program-headers", "--section-headers"]).arg(program))
+}
+
 /// Returns whether a program with these `headers`, as readelf prints them, needs no loader.
 fn is_static(headers: &str) -> bool {
     headers.contains("LOAD") && !headers.contains("INTERP")
@@ -138,9 +148,9 @@ mod tests {
     #[test]
     fn a_program_that_asks_for_a_loader_is_not_static() {
         let own = std::env::current_exe().expect("it runs");
-        let headers = printed(Command::new("readelf").arg("--program-headers").arg(own));
-        let headers = headers.expect("readelf comes with the compiler's linker");
+        let headers = headers(&own).expect("readelf comes with the compiler's linker");
         assert!(!is_static(&headers), "this test is dynamic");
+        assert!(headers.contains(SYMBOLS), "this test has symbols");
         let without: Vec<&str> = headers.lines().filter(|line| !line.contains("INTERP")).collect();
         let without = without.join("\n").replace("interpreter", "");
         assert!(is_static(&without), "{without}");
