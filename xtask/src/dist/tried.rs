@@ -14,7 +14,7 @@ const USES: [&[&str]; 5] = [
     &["linerate", "--version"],
     &["linerate-agent", "--version"],
     &["linerate", "to", "loopback", "-t", "1"],
-    &["linerate", "limit", "wire"],
+    &["linerate", "plan", "tcp_stream"],
     &["/usr/libexec/linerate/iperf3", "--version"],
 ];
 
