@@ -540,11 +540,10 @@ fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
         && !is_as_planned(job, direction)
 }
 
-/// Returns true if goodput is the rate that the plan offers: then nothing limits it.
+/// Returns true if goodput is the rate of the plan, but for late timers: nothing limits it.
 fn is_as_planned(job: &JobStudy, direction: Direction) -> bool {
     let rate = param(job, "rate").and_then(|rate| rate.as_str()?.parse::<BitRate>().ok());
     let goodput = value(job, metric::GOODPUT, direction);
-    // A timer that is late now and then costs a few per cent.
     rate.zip(goodput).is_some_and(|(rate, goodput)| goodput >= rate.0 * 0.97)
 }
 
