@@ -196,7 +196,7 @@ impl Client {
         vec![State::ClientTerminate.byte()]
     }
 
-    /// Returns true once the test is complete, has failed or was given up.
+    /// Returns true once the test is complete, has failed or was ended early.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Over

@@ -80,7 +80,7 @@ pub enum DriveError {
     Server {
         /// The server.
         server: SocketAddr,
-        /// What it did.
+        /// Its failure.
         failure: Failure,
     },
     /// The owner stopped the measurement.
@@ -154,7 +154,7 @@ struct Load {
     settles: Option<Duration>,
 }
 
-/// Measurement under way. When it is dropped before its end, the server learns that it is given up.
+/// Measurement under way. If it is dropped before its end, the server is informed.
 ///
 /// A held session waits with its last data stream until [`Session::release`], because a server
 /// starts the load as soon as it has all of them.

@@ -398,10 +398,7 @@ impl<'p> Reader<'p> {
         absent: &str,
         meaning: &'static str,
     ) -> Option<String> {
-        let takes = Takes::Text { example };
-        self.value(Parameter { name, takes, default: absent.to_owned(), meaning }, |value| {
-            value.as_str().map(str::to_owned)
-        })
+        self.written(name, Takes::Text { example }, absent, meaning)
     }
 
     /// A path.
@@ -424,7 +421,16 @@ impl<'p> Reader<'p> {
         absent: &str,
         meaning: &'static str,
     ) -> Option<String> {
-        let takes = Takes::Path { example };
+        self.written(name, Takes::Path { example }, absent, meaning)
+    }
+
+    fn written(
+        &mut self,
+        name: &'static str,
+        takes: Takes,
+        absent: &str,
+        meaning: &'static str,
+    ) -> Option<String> {
         self.value(Parameter { name, takes, default: absent.to_owned(), meaning }, |value| {
             value.as_str().map(str::to_owned)
         })

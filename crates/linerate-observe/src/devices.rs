@@ -98,26 +98,30 @@ pub(crate) fn sysfs_shows(root: &std::path::Path, link: &Link) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    pub(crate) fn link(
+        index: u32,
+        name: &str,
+        kind: Option<&str>,
+        lower: Option<u32>,
+        master: Option<u32>,
+    ) -> Link {
+        let (name, kind) = (name.to_owned(), kind.map(str::to_owned));
+        Link { index, name, kind, lower, master, ..Link::default() }
+    }
 
     #[test]
     fn members_of_a_bond_are_read_with_it_and_ports_of_a_bridge_are_not() {
-        let link = |index, name: &str, kind: Option<&str>, master| Link {
-            index,
-            name: name.to_owned(),
-            kind: kind.map(str::to_owned),
-            master,
-            ..Link::default()
-        };
         let links = vec![
-            link(1, LOOPBACK, None, None),
-            link(2, "eth0", None, Some(4)),
-            link(3, "eth1", None, Some(4)),
-            link(4, "bond0", Some("bond"), None),
-            link(5, "br0", Some("bridge"), None),
-            link(6, "eth2", None, Some(5)),
-            Link { lower: Some(4), ..link(7, "bond0.7", Some("vlan"), None) },
+            link(1, LOOPBACK, None, None, None),
+            link(2, "eth0", None, None, Some(4)),
+            link(3, "eth1", None, None, Some(4)),
+            link(4, "bond0", Some("bond"), None, None),
+            link(5, "br0", Some("bridge"), None, None),
+            link(6, "eth2", None, None, Some(5)),
+            link(7, "bond0.7", Some("vlan"), Some(4), None),
         ];
         let names = |devices: &[&str]| {
             let devices: Vec<String> = devices.iter().map(|device| (*device).to_owned()).collect();
@@ -135,14 +139,6 @@ mod tests {
 
     #[test]
     fn a_vlan_stands_on_its_interface_and_a_bond_on_its_members() {
-        let link = |index, name: &str, kind: Option<&str>, lower, master| Link {
-            index,
-            name: name.to_owned(),
-            kind: kind.map(str::to_owned),
-            lower,
-            master,
-            ..Link::default()
-        };
         let links = [
             link(2, "eth0", None, None, Some(4)),
             link(3, "eth1", None, None, Some(4)),

@@ -65,6 +65,7 @@ fn siblings(root: &Path, cpu: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::devices::tests::link;
 
     fn names(names: &[&str]) -> BTreeSet<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -72,14 +73,6 @@ mod tests {
 
     #[test]
     fn two_vlans_of_an_interface_and_a_port_of_a_bridge_share_what_carries_them() {
-        let link = |index, name: &str, kind: Option<&str>, lower, master| Link {
-            index,
-            name: name.to_owned(),
-            kind: kind.map(str::to_owned),
-            lower,
-            master,
-            ..Link::default()
-        };
         let links = [
             link(1, "lo", None, None, None),
             link(2, "eth0", None, None, Some(5)),

@@ -2,7 +2,6 @@
 //! what the ledger has of it.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,15 +9,10 @@ use std::time::{Duration, Instant};
 use linerate_model::{Counter, FlowReport, TrialOutcome, TrialRecord};
 use serde_json::Value;
 
-use crate::common::{PATIENCE, file, linerate, load, run};
+use crate::common::{PATIENCE, file, free_port, linerate, load, run};
 
 /// Address of the servers of this file.
 const HERE: &str = "127.78.0.41";
-
-fn free_port() -> u16 {
-    let probe = TcpListener::bind((HERE, 0)).expect("loopback has every address of 127/8");
-    probe.local_addr().expect("an address").port()
-}
 
 /// A server, which ends with the test.
 struct Server {

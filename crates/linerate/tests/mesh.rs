@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::common::{Ended, file, linerate, privileged, privileged_folder, run, skip};
 
-/// Short runs: what they measure is not looked at.
+/// Short runs: their figures are not checked.
 const SHORT: [&str; 6] = ["--seconds", "0.2", "--omit", "0", "--again", "2"];
 
 fn names(list: &Value, key: &str) -> Vec<String> {

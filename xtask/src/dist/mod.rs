@@ -33,7 +33,7 @@ const FOLDER: &str = "target/dist";
 /// Section of symbols, which only a debugger reads.
 const SYMBOLS: &str = ".symtab";
 
-/// What packages say about linerate, in a line and in a paragraph.
+/// Description of linerate in packages, in a line and in a paragraph.
 const SUMMARY: &str = "measures networks and disks, and names the bottleneck with proof";
 const ABOUT: &str = "\
 linerate measures how fast hosts move data over networks and disks, what each
@@ -101,8 +101,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds a program, checks it, and copies it to `out` under a name with its target.
-/// What is larger than its limit is added to `over`.
+/// Builds a program, checks it, and copies it to `out` under a name with its target. Adds it to
+/// `over` if it is larger than its limit.
 fn program(
     (root, out): (&Path, &Path),
     target: &Target,

@@ -59,7 +59,7 @@ struct Reach {
     name: String,
     /// Time that the campaign is expected to take, seconds.
     lasts_s: u64,
-    /// What it uses of each host; `None` for all of it.
+    /// Part of each host that it uses; `None` for all of it.
     shares: Vec<Option<Share>>,
 }
 

@@ -201,7 +201,7 @@ pub enum Message {
     Hello(Box<Greeting>),
     /// Agent: another conductor is being served.
     Busy {
-        /// Name of that conductor.
+        /// Name of that conductor, and what of the host both need, for people.
         by: String,
         /// Duration of its session so far, seconds.
         since_s: u64,

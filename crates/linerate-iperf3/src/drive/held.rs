@@ -40,16 +40,15 @@ pub struct StreamNow<'a> {
 }
 
 impl Session {
-    /// Reserves the server: returns a session that waits with its last data stream. `stop` ends the
-    /// wait.
+    /// Reserves the server: returns a session that waits with its last data stream.
     ///
     /// # Errors
     /// If the server cannot be reached, refuses, or fails.
-    pub fn hold(asked: &Asked, stop: &dyn Fn() -> bool) -> Result<Self, DriveError> {
+    pub fn hold(asked: &Asked) -> Result<Self, DriveError> {
         let begun = Instant::now();
         loop {
-            match Self::held(asked, stop) {
-                Err(error) if begun.elapsed() < ASKS_AGAIN && is_passing(&error) && !stop() => {
+            match Self::held(asked) {
+                Err(error) if begun.elapsed() < ASKS_AGAIN && is_passing(&error) => {
                     std::thread::sleep(PAUSE);
                 }
                 held => return held,
@@ -57,13 +56,10 @@ impl Session {
         }
     }
 
-    fn held(asked: &Asked, stop: &dyn Fn() -> bool) -> Result<Self, DriveError> {
+    fn held(asked: &Asked) -> Result<Self, DriveError> {
         let mut session = Self::begin(asked.clone(), true)?;
         while session.hold == Hold::Preparing {
             session.turn(LOOK, &mut |_| {})?;
-            if stop() {
-                return Err(DriveError::Interrupted);
-            }
         }
         Ok(session)
     }
@@ -94,18 +90,6 @@ impl Session {
     /// Ends the load.
     pub fn end(&mut self) {
         self.is_ended = true;
-    }
-
-    /// Returns true while data may flow.
-    #[must_use]
-    pub fn is_running(&self) -> bool {
-        self.load.as_ref().is_some_and(|load| load.ended.is_none())
-    }
-
-    /// Returns how long the load lasted, once it has ended.
-    #[must_use]
-    pub fn loaded(&self) -> Option<Duration> {
-        self.load.as_ref()?.ended.as_ref().map(|(end, _)| *end)
     }
 
     /// Returns the data streams, those that this end sends first.

@@ -288,8 +288,7 @@ impl Typed for Iperf3 {
             interval: std::time::Duration::ZERO,
             patience: setup.patience,
         };
-        let session =
-            Session::hold(&asked, &|| false).map_err(|error| LoadError::Iperf3(Box::new(error)))?;
+        let session = Session::hold(&asked).map_err(|error| LoadError::Iperf3(Box::new(error)))?;
         Ok(vec![Box::new(ServerWorker::new(session, params, server))])
     }
 }

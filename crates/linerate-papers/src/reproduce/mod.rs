@@ -154,7 +154,7 @@ impl Comparison {
 /// A figure of the paper with ours over it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What it shows, with the paper's number of it.
+    /// Its subject, with the paper's number of it.
     pub title: String,
     /// The difference between the paper and us that a reader must know, and the shapes that are
     /// judged from it.

@@ -410,10 +410,8 @@ pub(crate) fn wait(mut child: Child) -> Ended {
 
 /// Returns a port on loopback for a program that cannot choose one itself.
 ///
-/// The kernel gives a port that it has chosen, and that was closed again, to any other socket
-/// before the program opens it. These ports lie below those that it chooses from (32768 to 60999).
-/// Whether one is free is read, not tried: a program that another thread starts at the same time
-/// has a copy of every open socket for a moment, and keeps the port.
+/// It lies below those that the kernel chooses from (32768 to 60999). The kernel's tables say if it
+/// is free: a try would take it, as a program that another thread starts has a copy of the socket.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let of_process = 10_000 + (std::process::id() % 100) as u16 * 100;
