@@ -37,7 +37,7 @@ pub enum HostAddress {
 pub struct Endpoint {
     /// The name plans use.
     pub name: String,
-    /// The host (agent) it lives on.
+    /// The host it is on: that of an agent, or the server itself, see [`Self::has_agent`].
     pub host: String,
     /// The address data goes to and comes from; the agent's default if absent.
     pub address: Option<IpAddr>,
@@ -65,6 +65,13 @@ impl Endpoint {
     #[must_use]
     pub fn named(name: impl Into<String>, host: impl Into<String>) -> Self {
         Self { name: name.into(), host: host.into(), ..Self::default() }
+    }
+
+    /// Returns true if an agent runs on its host. A server without one is a host of its own, of
+    /// which nothing is read.
+    #[must_use]
+    pub fn has_agent(&self) -> bool {
+        !is_server(&self.host)
     }
 }
 

@@ -133,6 +133,16 @@ pub struct JobSpec {
     pub background: Option<Background>,
 }
 
+impl JobSpec {
+    /// Returns the hosts whose agents run the active and the passive end. The active end drives a
+    /// server without an agent, and the passive end does nothing beside it.
+    #[must_use]
+    pub fn agents(&self) -> [&str; 2] {
+        let from = self.from.host.as_str();
+        [from, if self.to.has_agent() { &self.to.host } else { from }]
+    }
+}
+
 /// How long a point is repeated: until the interval of its figures is narrow enough, at looks fixed
 /// beforehand (docs/methodology/repeats.md#number-of-runs).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -109,7 +109,7 @@ mod tests {
 
     /// Figures of a job whose passive end is foreign, over the first second.
     fn figures(active: &JobRecord) -> Figures {
-        let (from, to) = (Endpoint::named("a", "h"), Endpoint::named("server", "h"));
+        let (from, to) = (Endpoint::named("a", "h"), Endpoint::named("iperf3://s", "iperf3://s"));
         let params = Params::default();
         let spec = JobSpec { workload: "iperf3".into(), from, to, params, background: None };
         let passive = JobRecord::default();

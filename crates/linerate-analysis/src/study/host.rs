@@ -221,8 +221,8 @@ pub(super) fn used_by_workers(run: Run<'_>, host: &str) -> f64 {
 
 /// Returns the fraction of all CPU work of all kernels, `busy` cores, that other programs used in
 /// user space. Kernel threads have no user time, and their work may belong to the load. `None`
-/// where data goes to or comes from an end without a worker of ours: a foreign server cannot be
-/// distinguished from other programs.
+/// where data goes to or comes from a measured host without a worker of ours: a foreign server
+/// there cannot be distinguished from other programs.
 fn share_of_others(run: Run<'_>, busy: Option<f64>) -> Option<f64> {
     let Run { jobs, hosts, span, .. } = run;
     // The CPU time of a foreign server belongs to the load, but only its host counts it.
@@ -235,21 +235,23 @@ fn share_of_others(run: Run<'_>, busy: Option<f64>) -> Option<f64> {
     Some(theirs? / NANOS / span.seconds() / busy.filter(|busy| *busy > 0.0)?)
 }
 
-/// Returns whether data goes to or comes from an end without a worker of ours.
+/// Returns whether data goes to or comes from a measured host without a worker of ours.
 pub(super) fn has_foreign_end(jobs: &[Job<'_>]) -> bool {
     let between_ends = jobs.iter().filter(|job| !job.flows().is_empty());
-    between_ends.flat_map(Job::ends).any(|end| end.intervals.is_empty())
+    let ends =
+        between_ends.flat_map(|job| [(&job.spec.from, job.active), (&job.spec.to, job.passive)]);
+    ends.filter(|(endpoint, _)| endpoint.has_agent()).any(|(_, end)| end.intervals.is_empty())
 }
 
 pub(super) fn is_busy(read: &SeriesSpec) -> bool {
     series::any(&BUSY, read)
 }
 
-/// One host for each kernel that takes part, by kernel.
+/// One host for each measured kernel that takes part, by kernel.
 pub(super) fn kernels<'a>(jobs: &[Job<'a>], hosts: &Hosts<'_>) -> BTreeMap<String, &'a str> {
     let ends = jobs.iter().flat_map(|job| [&job.spec.from, &job.spec.to]);
     let mut kernels = BTreeMap::new();
-    for end in ends {
+    for end in ends.filter(|end| end.has_agent()) {
         kernels.entry(hosts.kernel(&end.host)).or_insert(end.host.as_str());
     }
     kernels

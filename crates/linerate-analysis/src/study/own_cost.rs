@@ -10,8 +10,9 @@
 //! on two CPUs: 16.3 s/GB where other programs had 29 % of the CPUs' work, 12.0 at 48 %, 8.2 at 64
 //! %, and beside two busy loops 0.57 to 0.84 of that (n = 5 pairs).
 //!
-//! Not covered: kernel threads, the samplers, and the other end where it is foreign (there, all
-//! work of the host counts, because the part of the other end is unknown).
+//! Not covered: kernel threads and the samplers. Where the other end is a program of somebody else
+//! on a measured host, all work of its host counts, because its part is unknown. A server without
+//! an agent is on no measured host, so the cost is that of this end alone.
 
 use linerate_model::series::{cpu, interface};
 use linerate_model::{Series, SeriesSpec, series};

@@ -81,6 +81,24 @@ fn two_kernels_are_added_and_one_kernel_is_counted_once() {
 }
 
 #[test]
+fn the_cost_towards_a_foreign_end_is_that_of_this_end_or_of_its_whole_host() {
+    let mut trial = costly();
+    trial.jobs[0].1 = JobRecord::default();
+    let sent = 0.101; // gigabytes per second
+    // Somebody else's program on a measured host is part of the load, and only the host counts it.
+    let here = judged(trial.clone());
+    near(value(&here, 0, metric::CPU_SECONDS_PER_GIGABYTE, Sum), 1.0 / sent);
+    assert!(here.jobs[0].metric(metric::CPU_OF_OTHERS, Sum).is_none());
+    // Of a host without an agent nothing is read: 0.25 cores of a worker and 0.2 of interrupts.
+    trial.spec.jobs[0].to.host = "iperf3://192.0.2.9".into();
+    trial.samples.truncate(1);
+    let apart = judged(trial);
+    near(value(&apart, 0, metric::CPU_SECONDS_PER_GIGABYTE, Sum), 0.45 / sent);
+    near(value(&apart, 0, metric::CPU_FROM, Sum), 0.5);
+    assert!(apart.jobs[0].metric(metric::CPU_TO, Sum).is_none());
+}
+
+#[test]
 fn what_was_not_sampled_is_absent_and_not_zero() {
     let mut trial = costly();
     trial.samples.remove(1);

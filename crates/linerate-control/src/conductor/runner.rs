@@ -405,7 +405,8 @@ impl Reach {
     /// Returns the number of the host in this process to which a job leads from an agent.
     fn arrives_here(&self, job: &JobSpec) -> Option<usize> {
         let place = |name: &str| self.addresses.iter().position(|(host, _)| host == name);
-        let (from, to) = (place(&job.from.host)?, place(&job.to.host)?);
+        let [from, to] = job.agents();
+        let (from, to) = (place(from)?, place(to)?);
         let is_agent = matches!(self.addresses[from].1, HostAddress::Tcp(_));
         (is_agent && self.addresses[to].1 == HostAddress::InProcess).then_some(to)
     }

@@ -1,7 +1,7 @@
 //! Endpoints of plans that are servers without an agent: `to = "iperf3://HOST[:PORT]"`.
 //!
-//! The active end drives such a server alone. The job gets the server as a parameter, and its
-//! passive end, which does nothing, is on the host of the active one.
+//! The active end drives such a server alone. The job gets the server as a parameter, and the host
+//! of its passive end is the server.
 
 use std::ops::Range;
 
@@ -11,12 +11,12 @@ use super::axis::pairs_of;
 use super::{ArmPlan, ExpandError, JobPlan, Sweep};
 use crate::{Endpoint, IPERF3_WORKLOAD, Params, SERVER_PARAMETER, is_server};
 
-/// Returns the endpoint of the server `name` for a job of `from`, whose `params` then name it;
-/// `None` if it is no server.
-pub(super) fn named(name: &str, from: &Endpoint, params: &mut Params) -> Option<Endpoint> {
+/// Returns the endpoint of the server `name` for a job whose `params` then name it; `None` if it is
+/// no server.
+pub(super) fn named(name: &str, params: &mut Params) -> Option<Endpoint> {
     is_server(name).then(|| {
         params.set(SERVER_PARAMETER, Value::from(name));
-        Endpoint::named(name, &from.host)
+        Endpoint::named(name, name)
     })
 }
 
@@ -97,7 +97,8 @@ mod tests {
     #[test]
     fn a_server_needs_no_endpoint_of_the_testbed() {
         let found = jobs(&format!("[[sweep.job]]\n{JOB}")).expect("one job");
-        assert_eq!(found[0].to, Endpoint::named("iperf3://192.0.2.7", "host"));
+        assert_eq!(found[0].to, Endpoint::named("iperf3://192.0.2.7", "iperf3://192.0.2.7"));
+        assert_eq!(found[0].agents(), ["host"; 2], "the active end drives it");
         assert_eq!(found[0].params.get("server"), Some(&"iperf3://192.0.2.7".into()));
         let pairs = "[sweep.axis]\npairs = [[\"a iperf3://h1\"], [\"a iperf3://h2:5202\"]]\n";
         let found = jobs(&format!("[[sweep.job]]\n{JOB}{pairs}")).expect("two servers");

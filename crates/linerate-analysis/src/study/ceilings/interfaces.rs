@@ -4,7 +4,7 @@
 //! what it reports of members that all have one. Not bounded: paravirtual devices, whose speed is a
 //! name.
 
-use linerate_model::{BitRate, Endpoint, is_server};
+use linerate_model::{BitRate, Endpoint};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -117,8 +117,8 @@ pub(super) fn unbounded(
 
 /// Returns the reason why packets that leave the host of `end` have no bound.
 fn of_end(hosts: &Hosts<'_>, end: &Endpoint, other: &Endpoint) -> Option<Unbounded> {
-    // The host of a server without an agent is not known, whatever it names.
-    if is_server(&end.name) {
+    // Nobody reads there, so a reason of its own says nothing new.
+    if !end.has_agent() {
         return None;
     }
     let branches = leaving::branches(hosts, end, other);

@@ -6,7 +6,7 @@
 
 use linerate_model::series::{interface, qdisc};
 use linerate_model::{
-    BoundClass, Counter, Direction, Endpoint, JobRecord, Layer, Series, Unit, is_server, series,
+    BoundClass, Counter, Direction, Endpoint, JobRecord, Layer, Series, Unit, series,
 };
 use serde_json::Value;
 
@@ -65,8 +65,7 @@ pub(super) fn receiving<'a>(first: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Stage> {
 /// Application first.
 fn stack<'a>(first: &Seen<'a>, end: PathEnd, hosts: &Hosts<'a>) -> Vec<Stage> {
     let (record, endpoint) = first.side(end);
-    // Such a server is on a host of its own, of which nothing else is known.
-    let host = if is_server(&endpoint.name) { &endpoint.name } else { &endpoint.host };
+    let host = &endpoint.host;
     let disk = mode(record, if end == PathEnd::Sender { "source_device" } else { "sink_device" });
     let mut stages: Vec<Stage> =
         disk.map(|disk| Stage::new(end, StageKind::Disk, host, disk)).into_iter().collect();

@@ -662,21 +662,6 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_an_agent_is_on_no_host_of_the_campaign() {
-        let named = linerate_model::Endpoint::named;
-        let (from, to) = (named("a", "h"), named("iperf3://192.0.2.9", "h"));
-        let job = linerate_model::JobSpec { from, to, ..Default::default() };
-        let (trial, campaign) = (trial(job, Default::default()), Campaign::default());
-        let (seen, hosts) = (seen(&[&trial], 0, Direction::Tx), Hosts::of(&campaign));
-        let on = |stages: Vec<Stage>| stages.into_iter().map(|stage| stage.host).collect();
-        let all: [Vec<String>; 2] =
-            [on(ends::sending(&seen[0], &hosts)), on(ends::receiving(&seen[0], &hosts))];
-        for (stages, host) in all.iter().zip(["h", "iperf3://192.0.2.9"]) {
-            assert!(!stages.is_empty() && stages.iter().all(|at| at == host), "{all:?}");
-        }
-    }
-
-    #[test]
     fn the_cpu_use_of_trials_is_their_median() {
         let counted = |seconds: u64| {
             let mut end = linerate_model::JobRecord::default();

@@ -223,7 +223,8 @@ impl Conductor {
             .iter()
             .map(|trial| {
                 let ends = |job: &JobSpec| {
-                    Ok((index(&job.from.host, trial, hosts)?, index(&job.to.host, trial, hosts)?))
+                    let [from, to] = job.agents();
+                    Ok((index(from, trial, hosts)?, index(to, trial, hosts)?))
                 };
                 trial.jobs.iter().map(ends).collect::<Result<Vec<_>>>()
             })

@@ -11,8 +11,8 @@ use linerate_analysis::search::{Bounds, Observation, Requirement, bounds};
 use linerate_analysis::searched;
 use linerate_model::plan::Order;
 use linerate_model::{
-    Campaign, Event, Incident, IncidentKind, Nanos, Params, Purpose, Searched, Step, TrialId,
-    TrialOutcome, TrialRecord, TrialSpec, Warmup,
+    Campaign, Event, Incident, IncidentKind, JobSpec, Nanos, Params, Purpose, Searched, Step,
+    TrialId, TrialOutcome, TrialRecord, TrialSpec, Warmup,
 };
 
 use super::{Conductor, Output};
@@ -114,7 +114,8 @@ impl Conductor {
         let known = self.job_hosts[search].first().copied().unwrap_or_default();
         spec.jobs
             .iter()
-            .map(|job| (hosts(&job.from.host, known.0), hosts(&job.to.host, known.1)))
+            .map(JobSpec::agents)
+            .map(|[from, to]| (hosts(from, known.0), hosts(to, known.1)))
             .collect()
     }
 
