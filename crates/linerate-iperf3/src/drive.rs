@@ -93,6 +93,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Time for the last datagrams to arrive. A server reads nothing more after the message that ends
 /// the load, and datagrams under way would look lost.
 const SETTLE: Duration = Duration::from_millis(200);
+/// Time for which a paced TCP stream of this end collects what is due.
+const TCP_TICK: Duration = Duration::from_millis(1);
 
 /// Measures with the server. `on_line` gets each complete line. `stop` ends the measurement.
 ///
@@ -368,15 +370,16 @@ impl Session {
         let [forward, backward] = self.parameters.streams();
         let is_udp = self.parameters.protocol == Protocol::Udp;
         let length = self.parameters.length.unwrap_or(if is_udp { UDP_BLOCK } else { TCP_BLOCK });
+        // Datagrams of this end leave when they are due, because bursts are a load of their own.
+        let tick = if is_udp { Duration::ZERO } else { TCP_TICK };
         let server = self.asked.server;
         let n_streams = (forward + backward) as usize;
         self.waiting.reserve(n_streams);
         for place in self.streams.len()..n_streams - usize::from(is_held) {
             let id = stream_id(place);
             let sends = place < forward as usize;
-            let opened = self
-                .open_one(place, is_udp)
-                .and_then(|socket| Stream::new(id, socket, sends, &self.parameters, length));
+            let stream = |socket| Stream::new((id, socket, sends), &self.parameters, length, tick);
+            let opened = self.open_one(place, is_udp).and_then(stream);
             let kind = if is_udp { "UDP" } else { "TCP" };
             let failed = |cause| DriveError::Stream { server, kind, id, cause };
             self.streams.push(opened.map_err(failed)?);

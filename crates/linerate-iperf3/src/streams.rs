@@ -30,8 +30,6 @@ const BATCH: usize = 64;
 const TAKEN: usize = 1 << 20;
 /// Receive buffer of a UDP stream without a chosen window, bytes.
 const UDP_BUFFER: usize = 4 << 20;
-/// Time for which a paced TCP stream collects what is due.
-const TCP_TICK: Duration = Duration::from_millis(1);
 
 /// Counts of a stream at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -60,6 +58,8 @@ pub(crate) struct Stream {
     pub(crate) length: usize,
     carrier: Carrier,
     pace: Pace,
+    /// Time for which a paced stream collects what is due: fewer, longer calls.
+    tick: Duration,
     /// True if the socket's buffer is full.
     is_full: bool,
     bytes: u64,
@@ -133,12 +133,12 @@ pub(crate) fn prepare(socket: &Socket, parameters: &Parameters) -> io::Result<()
 
 impl Stream {
     /// Creates stream `id` on a connected `socket`, whose blocks or datagrams have `length` bytes.
+    /// With a rate it sends what is due once every `tick`.
     pub(crate) fn new(
-        id: i64,
-        socket: Socket,
-        sends: bool,
+        (id, socket, sends): (i64, Socket, bool),
         parameters: &Parameters,
         length: u32,
+        tick: Duration,
     ) -> io::Result<Self> {
         let is_udp = parameters.protocol == Protocol::Udp;
         let length = (length as usize).max(if is_udp { LEAST_BYTES } else { 1 });
@@ -176,6 +176,7 @@ impl Stream {
             length,
             carrier,
             pace,
+            tick,
             is_full: false,
             bytes: 0,
             datagrams: 0,
@@ -235,12 +236,23 @@ impl Stream {
 
     /// Returns the bytes that a paced stream collects before it sends.
     fn least(&self) -> u64 {
-        self.pace.in_span(TCP_TICK).clamp(1, self.length as u64)
+        let (length, collected) = (self.length as u64, self.pace.in_span(self.tick));
+        if self.is_udp {
+            // Without a rate nothing is collected.
+            let whole = if collected == u64::MAX { 0 } else { collected / length * length };
+            whole.max(length)
+        } else {
+            collected.clamp(1, length)
+        }
     }
 
     fn send_datagrams(&mut self, now: Duration, left: u64) -> io::Result<()> {
+        let least = self.least().min(left);
         let Carrier::SendDatagrams(batch) = &mut self.carrier else { return Ok(()) };
         let length = self.length as u64;
+        if self.pace.due(now) < least {
+            return Ok(());
+        }
         for _ in 0..CALLS {
             let due = self.pace.due(now) / length;
             let n = due.min(left.div_ceil(length)).min(BATCH as u64) as usize;
@@ -304,6 +316,10 @@ impl Stream {
                 }
                 some = true;
             }
+            // Another call would find nothing.
+            if n < BATCH {
+                break;
+            }
         }
         Ok(some)
     }
@@ -339,8 +355,7 @@ impl Stream {
         if !self.sends || self.is_full {
             return (true, None);
         }
-        let bytes = if self.is_udp { self.length as u64 } else { self.least() };
-        match self.pace.when(bytes) {
+        match self.pace.when(self.least()) {
             Some(at) if at > now => (false, Some(at)),
             _ => (true, None),
         }
@@ -592,5 +607,42 @@ pub(crate) fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<u
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    /// Stream of datagrams of 1,000 bytes at 8 Mbit/s: one is due each millisecond.
+    fn paced(tick: Duration) -> (Stream, std::net::UdpSocket) {
+        let other = std::net::UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
+        let to = other.local_addr().expect("an address");
+        let parameters = Parameters {
+            protocol: Protocol::Udp,
+            bandwidth: Some(8_000_000),
+            ..Parameters::default()
+        };
+        let socket = new_socket(to, &parameters).expect("a socket");
+        socket.connect(&to.into()).expect("it has a receiver");
+        (Stream::new((1, socket, true), &parameters, 1000, tick).expect("a stream"), other)
+    }
+
+    #[test]
+    fn a_paced_stream_of_datagrams_sends_what_is_due_once_a_tick() {
+        let (mut stream, _other) = paced(MS(5));
+        assert_eq!(stream.turn(MS(4), u64::MAX), 0, "the tick is not over");
+        let (is_watched, next) = stream.waits(MS(4));
+        let next = next.expect("it has a rate");
+        assert!(!is_watched && next.abs_diff(MS(5)) < Duration::from_micros(1), "{next:?}");
+        assert_eq!((stream.turn(next, u64::MAX), stream.calls()), (5_000, 1));
+        assert_eq!(stream.turn(MS(9), u64::MAX), 0);
+        assert_eq!(stream.turn(MS(9), 2_000), 1_000 * 2, "an amount ends when it is due");
+        let (mut at_once, _other) = paced(Duration::ZERO);
+        assert_eq!(at_once.turn(MS(1) + Duration::from_nanos(1), u64::MAX), 1_000);
+        let (mut slow, _other) = paced(Duration::from_micros(100));
+        assert_eq!(slow.turn(MS(1) + Duration::from_nanos(1), u64::MAX), 1_000, "a whole datagram");
     }
 }

@@ -4,6 +4,7 @@
 //! byte, and JSON has a length of four bytes in front, big-endian.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -17,6 +18,8 @@ pub const PARAMETERS_LIMIT: usize = 8192;
 pub const RESULTS_LIMIT: usize = 4 << 20;
 /// Most streams of each direction (iperf3's `MAX_STREAMS`).
 pub const MAX_STREAMS: u32 = 128;
+/// Time between two bursts of a paced stream, µs (iperf3's `DEFAULT_PACING_TIMER`).
+const PACING_TIMER_US: u32 = 1000;
 /// Largest TCP block (iperf3's `MAX_BLOCKSIZE`).
 pub const MAX_BLOCK: u32 = 1 << 20;
 /// First datagram of a UDP stream, from the client; and the server's answer.
@@ -128,6 +131,8 @@ pub struct Parameters {
     pub bandwidth: Option<u64>,
     /// Rate of the kernel's pacing of each stream, bit/s.
     pub fq_rate: Option<u64>,
+    /// Time for which a server collects what is due at `bandwidth`, µs; `None` for iperf3's default.
+    pub pacing_timer_us: Option<u32>,
     /// Type of service.
     pub tos: Option<u8>,
     /// Congestion control.
@@ -241,6 +246,7 @@ impl Parameters {
             length: small("len"),
             bandwidth: large("bandwidth").filter(|rate| *rate > 0),
             fq_rate: large("fqrate").filter(|rate| *rate > 0),
+            pacing_timer_us: small("pacing_timer"),
             tos: number("tos").and_then(|tos| u8::try_from(tos).ok()).filter(|tos| *tos > 0),
             congestion: text("congestion").map(str::to_owned),
             wants_output: is_set("get_server_output"),
@@ -267,7 +273,7 @@ impl Parameters {
             "num": self.bytes,
             "blockcount": self.blocks,
             "parallel": self.parallel,
-            "pacing_timer": 1000,
+            "pacing_timer": self.pacing_timer_us.unwrap_or(PACING_TIMER_US),
             "client_version": self.version,
         });
         let some = |value: Option<u64>| value.map(Value::from);
@@ -294,6 +300,14 @@ impl Parameters {
             }
         }
         object
+    }
+
+    /// Returns the time for which a server collects what is due at `bandwidth`.
+    #[must_use]
+    pub fn pacing_timer(&self) -> Duration {
+        /// Longer pauses would be as long as the longest time to catch up.
+        const LONGEST: Duration = Duration::from_millis(50);
+        Duration::from_micros(self.pacing_timer_us.unwrap_or(PACING_TIMER_US).into()).min(LONGEST)
     }
 
     /// Returns how many data streams the test has: those from the client, and those to it.
@@ -484,7 +498,7 @@ mod tests {
     /// Sent by iperf3 3.12 with every option.
     const CAPTURED: &str = r#"{"tcp":true,"omit":1,"server_affinity":1,"time":1,"num":0,
         "blockcount":0,"MSS":1200,"nodelay":true,"parallel":1,"window":65536,"len":1000,
-        "bandwidth":300000,"fqrate":1000000,"pacing_timer":1000,"burst":5,"TOS":8,"title":"ttl",
+        "bandwidth":300000,"fqrate":1000000,"pacing_timer":5000,"burst":5,"TOS":8,"title":"ttl",
         "extra_data":"x","congestion":"cubic","get_server_output":1,"repeating_payload":1,
         "zerocopy":1,"client_version":"3.12"}"#;
 
@@ -501,6 +515,7 @@ mod tests {
             length: Some(1000),
             bandwidth: Some(300_000),
             fq_rate: Some(1_000_000),
+            pacing_timer_us: Some(5000),
             tos: Some(8),
             congestion: Some("cubic".into()),
             wants_output: true,

@@ -160,7 +160,8 @@ impl<'a> Test<'a> {
             let length = parameters.length.unwrap_or(if is_udp { UDP_BLOCK } else { TCP_BLOCK });
             // An option that is refused here costs the measurement more than it explains.
             let refused = adapt(&socket, parameters).is_err();
-            let stream = Stream::new(stream_id(place), socket, sends, parameters, length);
+            let stream = (stream_id(place), socket, sends);
+            let stream = Stream::new(stream, parameters, length, parameters.pacing_timer());
             match stream {
                 Ok(stream) if !refused => self.streams.push(stream),
                 _ => {
