@@ -1,7 +1,7 @@
 //! Answer of `linerate compare`: what changed from one recorded campaign to another.
 
+use linerate_analysis::Study;
 use linerate_analysis::compare::{Campaigns, Change, Side, campaigns};
-use linerate_analysis::study;
 use linerate_campaign::{Exit, Failure, Outcome};
 use linerate_model::{Campaign, Ratio};
 use linerate_report::{Document, Named, compare_campaigns, nothing_compared};
@@ -11,13 +11,19 @@ use linerate_report::{Document, Named, compare_campaigns, nothing_compared};
 pub struct Recorded<'a> {
     /// The ledger.
     pub name: &'a str,
-    /// The campaign.
-    pub campaign: &'a Campaign,
+    /// The campaign, judged.
+    pub side: Side<'a>,
 }
 
 impl<'a> Recorded<'a> {
+    /// Returns a campaign of the ledger `name` with its study.
+    #[must_use]
+    pub fn of(name: &'a str, (campaign, study): &'a (Campaign, Study)) -> Self {
+        Self { name, side: Side { campaign, study } }
+    }
+
     fn named(self) -> Named<'a> {
-        Named { name: self.name, header: &self.campaign.header }
+        Named { name: self.name, header: &self.side.campaign.header }
     }
 }
 
@@ -48,23 +54,15 @@ impl<'a> Compared<'a> {
                 "compare: a margin of {margin} is no part of a figure (such as \"2 %\")"
             )));
         }
-        let id = &before.campaign.header.id;
+        let id = &before.side.campaign.header.id;
         // A campaign compared with itself would prove equality without a measurement.
-        if *id == after.campaign.header.id {
+        if *id == after.side.campaign.header.id {
             return Err(Failure::wrong(format!(
                 "compare: {} and {} are the same campaign, {id} (name another one with LEDGER#ID)",
                 before.name, after.name
             )));
         }
-        let studies = sides.map(|side| study(side.campaign));
-        let study_again = again.map(|again| study(again.campaign));
-        let of_again = again.zip(study_again.as_ref());
-        let changes = campaigns(
-            Side { campaign: before.campaign, study: &studies[0] },
-            Side { campaign: after.campaign, study: &studies[1] },
-            of_again.map(|(again, study)| Side { campaign: again.campaign, study }),
-            margin.0,
-        );
+        let changes = campaigns(before.side, after.side, again.map(|again| again.side), margin.0);
         let document = compare_campaigns(
             &changes,
             before.named(),
@@ -114,23 +112,24 @@ mod tests {
 
     use super::*;
 
-    fn campaign(id: &str) -> Campaign {
+    fn campaign(id: &str) -> (Campaign, Study) {
         let header = CampaignHeader { id: id.to_owned(), ..CampaignHeader::default() };
-        Campaign { header, ..Campaign::default() }
+        let campaign = Campaign { header, ..Campaign::default() };
+        let study = linerate_analysis::study(&campaign);
+        (campaign, study)
     }
 
     #[test]
     fn a_campaign_is_compared_with_another_one_only_and_a_margin_is_a_part() {
         let (one, other) = (campaign("1"), campaign("2"));
-        let of = |name, campaign| Recorded { name, campaign };
         let refusal = |after, margin| {
-            let sides = [of("a.ledger", &one), of("b.ledger", after)];
+            let sides = [Recorded::of("a.ledger", &one), Recorded::of("b.ledger", after)];
             Compared::of(sides, None, Ratio(margin)).map(|_| ()).map_err(|why| why.message())
         };
         let same = refusal(&one, 0.02).expect_err("the same");
         assert!(same.contains("a.ledger and b.ledger are the same campaign, 1"), "{same}");
         assert!(refusal(&other, 1.0).is_err_and(|why| why.contains("no part of a figure")));
-        let sides = [of("a.ledger", &one), of("b.ledger", &other)];
+        let sides = [Recorded::of("a.ledger", &one), Recorded::of("b.ledger", &other)];
         let compared = Compared::of(sides, None, Ratio(0.02)).expect("two campaigns");
         let nothing = compared.exit().expect_err("no points").message();
         assert!(nothing.contains("measure the same plan twice"), "{nothing}");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use linerate_analysis::{Study, study};
 use linerate_control::conductor::RunOptions;
 use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, Progress, RunSummary};
 use linerate_disk::Writable;
@@ -22,6 +23,7 @@ use sha2::{Digest, Sha256};
 use crate::arms::Arms;
 use crate::catalog::PlanText;
 use crate::devices::Devices;
+use crate::judged::judged;
 use crate::live::{Live, LiveFold, LiveSocket};
 use crate::observers::Observers;
 use crate::testbeds::Ground;
@@ -53,23 +55,46 @@ pub struct Request<'a> {
 const STORAGE: &str = "storage";
 const FILLING: Duration = Duration::from_secs(60);
 
-/// Runs a campaign and reads it back from its ledger.
+/// A campaign that was run.
+#[derive(Debug)]
+pub struct Measured {
+    /// Its record. Of a campaign of a plan, trials have what a report reads, see [`judged`].
+    pub campaign: Campaign,
+    /// Its study.
+    pub study: Study,
+    /// How it went.
+    pub summary: RunSummary,
+}
+
+/// Runs a campaign and judges it from its ledger, point by point.
 ///
 /// # Errors
 /// If the plan does not fit the place, the ledger cannot be written, or an agent cannot be reached.
-pub fn conduct(
+pub fn conduct(request: &Request<'_>, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Measured> {
+    let (ledger, id, summary) = record(request, &[], progress)?;
+    let (loaded, study) = judged(ledger.recording(Which::Id(&id))?)?;
+    Ok(Measured { campaign: loaded.campaign, study, summary })
+}
+
+/// Runs a campaign and reads it back whole.
+///
+/// # Errors
+/// Those of [`conduct`].
+pub fn recorded(
     request: &Request<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Campaign, RunSummary)> {
-    conduct_serving(request, &[], progress)
+    let (ledger, id, summary) = record(request, &[], progress)?;
+    Ok((ledger.load(Which::Id(&id))?, summary))
 }
 
-/// Does the same, and permits jobs to serve the files in the folders `served` to any client.
-pub fn conduct_serving(
+/// Runs a campaign, in which jobs may serve the files in the folders `served` to any client.
+/// Returns its ledger, to be read, and its name there.
+fn record(
     request: &Request<'_>,
     served: &[PathBuf],
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<(Campaign, RunSummary)> {
+) -> Result<(Ledger, String, RunSummary)> {
     let trials = checks::trials(request.found, request.plan, request.ground)?;
     let Ground { timeouts, away, .. } = *request.ground;
     let mut arms = trials.iter().filter_map(|trial| trial.arm.as_ref());
@@ -174,8 +199,7 @@ pub fn conduct_serving(
             "interrupted before the campaign began: nothing was measured",
         ));
     }
-    let ledger = Ledger::open_read_only(request.ledger)?;
-    Ok((ledger.load(Which::Id(&id))?, summary))
+    Ok((Ledger::open_read_only(request.ledger)?, id, summary))
 }
 
 /// Runs the plan `draft` of command `name` into `ledger`, or into one that goes with this process.
@@ -189,7 +213,7 @@ pub fn drafted(
     ground: &Ground,
     (ledger, served, live): (Option<&Path>, &[PathBuf], &Live),
     watch: &mut dyn FnMut(Progress<'_>),
-) -> Result<(Campaign, RunSummary)> {
+) -> Result<Measured> {
     let (found, plan) = PlanText::drafted(name, draft)?;
     // The folder goes with `scratch` at the end: until then the campaign is read back from it.
     let scratch = tempfile::tempdir()
@@ -206,7 +230,11 @@ pub fn drafted(
         returns: false,
         live,
     };
-    conduct_serving(&request, served, watch)
+    let (ledger, id, summary) = record(&request, served, watch)?;
+    // It has one point, so nothing is gained by reading parts of it.
+    let campaign = ledger.load(Which::Id(&id))?;
+    let study = study(&campaign);
+    Ok(Measured { campaign, study, summary })
 }
 
 /// Settings of hosts for each trial, made before its sockets and files are opened. If one cannot be

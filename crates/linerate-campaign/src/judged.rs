@@ -5,9 +5,7 @@ use std::collections::HashSet;
 
 use linerate_analysis::{Study, conclude, headlined, is_read_again, judge_point, points, study};
 use linerate_model::{Campaign, TrialId, TrialRecord};
-use linerate_store::{Loaded, Recording};
-
-use crate::Result;
+use linerate_store::{Loaded, Recording, Result};
 
 /// Judges the campaign of `recording` on all CPUs. Returns it with what damage to the ledger costs,
 /// and its study. The records of its trials have what a report reads: all of searches, probes and

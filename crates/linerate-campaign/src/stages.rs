@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use linerate_analysis::path::PathFacts;
 use linerate_analysis::{Study, study};
-use linerate_control::Progress;
+use linerate_control::{Progress, RunSummary};
 use linerate_model::plan::Draft;
 use linerate_model::{Campaign, Nanos, TrialSpec};
 
@@ -37,11 +37,11 @@ pub trait Bench {
     /// If the campaign was interrupted, could not be run, or `before` failed.
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended>;
 
-    /// Runs the plan `draft` as far as it goes: returns the record, if there is one, and why it
+    /// Runs the plan `draft` as far as it goes: returns its study, if there is a record, and why it
     /// ended early.
-    fn attempt(&self, name: &str, draft: &Draft) -> (Option<Campaign>, Option<Ended>) {
+    fn attempt(&self, name: &str, draft: &Draft) -> (Option<Study>, Option<Ended>) {
         match self.run(name, draft, &mut |_| Ok(())) {
-            Ok(campaign) => (Some(campaign), None),
+            Ok(campaign) => (Some(study(&campaign)), None),
             Err(ended) => (None, Some(ended)),
         }
     }
@@ -88,7 +88,7 @@ impl dyn Bench + '_ {
         &self,
         name: &str,
         draft: &Draft,
-    ) -> (Option<Campaign>, Option<Ended>) {
+    ) -> (Option<Study>, Option<Ended>) {
         for _ in 0..MOST_PAUSES {
             match self.attempt(name, draft) {
                 (None, Some(Ended::Failed(failure))) if failure.is_busy() => self.pause(PAUSE),
@@ -144,11 +144,14 @@ impl<'a> Ledgers<'a> {
 }
 
 impl Bench for Ledgers<'_> {
-    fn attempt(&self, name: &str, draft: &Draft) -> (Option<Campaign>, Option<Ended>) {
+    fn attempt(&self, name: &str, draft: &Draft) -> (Option<Study>, Option<Ended>) {
         loop {
             let begun = self.now();
-            match self.record(name, draft, &mut |_| Ok(())) {
-                Ok((campaign, ended)) => return (Some(campaign), ended),
+            let judged = self.stage(name, draft, &mut |_| Ok(()), |request, progress| {
+                conduct::conduct(request, progress).map(|made| (made.study, made.summary))
+            });
+            match judged {
+                Ok((study, ended)) => return (Some(study), ended),
                 Err(Ended::Failed(busy)) if busy.is_busy() && self.audience.again(&busy) => {
                     self.leave_out(begun);
                 }
@@ -199,17 +202,18 @@ impl Ledgers<'_> {
         draft: &Draft,
         before: BeforeTrial<'_>,
     ) -> Result<Campaign, Ended> {
-        let (campaign, ended) = self.record(name, draft, before)?;
+        let (campaign, ended) = self.stage(name, draft, before, conduct::recorded)?;
         ended.map_or(Ok(campaign), Err)
     }
 
-    /// Returns the record of a stage, and why it ended early.
-    fn record(
+    /// Returns what `conduct` makes of a stage, and why the stage ended early.
+    fn stage<T>(
         &self,
         name: &str,
         draft: &Draft,
         before: BeforeTrial<'_>,
-    ) -> Result<(Campaign, Option<Ended>), Ended> {
+        conduct: impl FnOnce(&Request<'_>, &mut dyn FnMut(Progress<'_>)) -> Result<(T, RunSummary)>,
+    ) -> Result<(T, Option<Ended>), Ended> {
         let (found, plan) = PlanText::drafted(format!("{} {name}", self.what), draft)?;
         let ledger = self.out.join(format!("{name}.ledger"));
         let request = Request {
@@ -226,7 +230,7 @@ impl Ledgers<'_> {
         };
         let mut watcher = self.audience.watcher();
         let mut broken = None;
-        let (campaign, summary) = conduct::conduct(&request, &mut |event| {
+        let (made, summary) = conduct(&request, &mut |event| {
             watcher(&event);
             // The conductor reports before it opens sockets, so settings are in force in time.
             if let Progress::TrialStarted { trial, .. } = &event
@@ -244,7 +248,7 @@ impl Ledgers<'_> {
             Ok(other) => Some(Ended::With(other)),
             Err(failure) => Some(failure.into()),
         };
-        Ok((campaign, ended))
+        Ok((made, ended))
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn load(name: &str) -> Result<Campaign, Failure> {
 
 /// Judges the campaign that `name` selects, as [`judged`] does. Prints damage as warnings.
 pub(crate) fn judge(name: &str) -> Result<(Campaign, Study), Failure> {
-    read(name, judged)
+    read(name, |recording| Ok(judged(recording)?))
 }
 
 fn read<T>(

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use linerate_analysis::{Study, study};
+use linerate_analysis::Study;
 use linerate_campaign::conclusion;
+use linerate_campaign::conduct::Measured;
 use linerate_control::RunSummary;
 use linerate_model::Campaign;
 use linerate_report::{Document, Format, compose_for, render, study_json};
@@ -111,16 +112,15 @@ pub(crate) fn measured(
     Ok(())
 }
 
-/// Judges a campaign that was just run, writes its report, prints the answer, and returns the exit.
+/// Writes the report of a campaign that was just run, prints the answer, and returns the exit.
 pub(crate) fn finish(
-    campaign: &Campaign,
-    summary: &RunSummary,
+    measured: &Measured,
     output: &Output,
     ledger: &Path,
     global: Global,
 ) -> Outcome {
-    let study = study(campaign);
-    let report = compose_for(&wanted(&output.formats.format, global), campaign, &study);
+    let Measured { campaign, study, summary } = measured;
+    let report = compose_for(&wanted(&output.formats.format, global), campaign, study);
     let files = save(&report, &output.formats.format, &output.out)?;
     if global.json {
         println!("{}", report.study);
@@ -129,7 +129,7 @@ pub(crate) fn finish(
         println!("ledger {}", ledger.display());
         files.iter().for_each(|file| println!("report {}", file.display()));
     }
-    end(campaign, &study, summary, global)
+    end(campaign, study, summary, global)
 }
 
 /// Returns the exit of a command that ran `campaign`. With `--quiet` no progress was printed, so

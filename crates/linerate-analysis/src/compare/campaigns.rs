@@ -32,7 +32,6 @@ use super::searches;
 use super::{Better, Change, Doubt, Effect, Margin, effect_beyond, effect_of_runs};
 use crate::study::{
     Compared, ComparedFigure, JobStudy, Looks, MetricStudy, PointStudy, Study, adjust,
-    is_carried_by_a_process,
 };
 
 /// One campaign of a comparison, judged.
@@ -132,8 +131,6 @@ pub fn campaigns(
     again: Option<Side<'_>>,
     margin: f64,
 ) -> Campaigns {
-    let is_carried =
-        [before, after].iter().any(|side| side.campaign.trials.iter().any(is_carried_by_a_process));
     let matched: Vec<Matched<'_>> = after
         .study
         .points
@@ -142,7 +139,7 @@ pub fn campaigns(
             let again = again.and_then(|side| same(side.study, point));
             // A point without a repetition still counts; only its noise floor is then estimated
             // from the two campaigns.
-            Some(Matched { before: same(before.study, point)?, after: point, again, is_carried })
+            Some(Matched { before: same(before.study, point)?, after: point, again })
         })
         .collect();
     // One point that was not run in turn breaks the pairing of all, because the geometric means
@@ -228,8 +225,6 @@ struct Matched<'a> {
     before: &'a PointStudy,
     after: &'a PointStudy,
     again: Option<&'a PointStudy>,
-    /// True if a process of a host carries the path.
-    is_carried: bool,
 }
 
 fn same<'a>(study: &'a Study, point: &PointStudy) -> Option<&'a PointStudy> {
@@ -439,7 +434,8 @@ fn means(points: impl Iterator<Item = Option<Vec<f64>>>) -> Option<Vec<Option<f6
 
 /// Other programs beside `points` before and after.
 fn company<'a>(points: impl Iterator<Item = &'a Matched<'a>> + Clone) -> [Company; 2] {
-    let is_carried = points.clone().any(|point| point.is_carried);
+    let sides = points.clone().flat_map(|point| [point.before, point.after]);
+    let is_carried = sides.flat_map(|point| &point.trials).any(|trial| trial.is_carried);
     let of = [
         Company::of(points.clone().map(|point| point.before)),
         Company::of(points.map(|point| point.after)),

@@ -162,7 +162,7 @@ pub(super) const OF_DEVICES: &str = "";
 
 /// Returns whether a process of this machine carries frames between the hosts of `trial`: a lab's
 /// device, or its link with delay or faults.
-pub(crate) fn is_carried_by_a_process(trial: &TrialRecord) -> bool {
+pub(super) fn is_carried_by_a_process(trial: &TrialRecord) -> bool {
     !Samples::of(trial, OF_DEVICES).instances(series::device::SAMPLER).is_empty()
 }
 

@@ -79,7 +79,6 @@ pub use headline::{
     Surety, Tested, headline, headlined,
 };
 pub use looks::{Look, LookedAt, Looks, LooksEnded, look};
-pub(crate) use loss::is_carried_by_a_process;
 pub use loss::{Imbalance, LossStudy};
 pub use loss_place::{DropCause, LossPlace};
 pub use mixes::{
@@ -357,6 +356,9 @@ pub struct TrialStudy {
     /// Operations in flight during them are in no distribution of times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
+    /// True if a process of this machine carries frames between its hosts, as in some labs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_carried: bool,
 }
 
 /// Cost of the measurement itself.

@@ -336,6 +336,7 @@ fn trial_study(campaign: &Campaign, one: &Judged<'_>, bounds: &[Bound]) -> Trial
         why: one.standing.why.clone(),
         taken: one.taken,
         occupied: one.occupied,
+        is_carried: loss::is_carried_by_a_process(one.trial),
         seconds,
         series,
         measured_from: one.measured.from.as_secs_f64(),

@@ -381,6 +381,7 @@ fn rounded(measure: Measure, value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use linerate_campaign::mesh::MOST_OF_STAGE;
     use linerate_model::{Nanos, Ratio};
 
     use super::*;
@@ -395,6 +396,7 @@ mod tests {
             again: 6,
             seed: 1,
             budget: Ratio(1.0),
+            most_of_stage: MOST_OF_STAGE,
         };
         let absent = [Absent { host: "c".into(), why: "no answer".into() }];
         let text = agenda(&fleet, &load, &absent, &Earlier::none(&fleet));

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use linerate_analysis::Study;
 use linerate_analysis::mesh::{Mesh, Pairing, rounds_of_groups};
-use linerate_analysis::study;
-use linerate_model::Campaign;
 use linerate_store::{Ledger, Which};
 
 use super::{Fleet, figures, leave_out, stage_name};
+use crate::judged::judged;
 use crate::{Failure, Result};
 
 /// Figures of earlier stages of a mesh.
@@ -36,35 +36,37 @@ impl Earlier {
     /// # Errors
     /// If there is no mesh, or a ledger cannot be read.
     pub fn read(folder: &Path, fleet: &Fleet) -> Result<Self> {
-        let mut stages: Vec<Campaign> = Vec::new();
+        let mut earlier = Self::none(fleet);
+        let mut begun = None;
         for number in 1.. {
             let file = folder.join(format!("{}.ledger", stage_name(number)));
             if !file.exists() {
                 break;
             }
-            let stage = Ledger::open_read_only(&file)?.load(Which::Latest)?;
+            let ledger = Ledger::open_read_only(&file)?;
+            let stage = ledger.recording(Which::Latest)?;
+            let started = stage.campaign.header.started;
             // A ledger of an older mesh in the same folder is no stage of this one.
-            if stages.last().is_some_and(|last| stage.header.started < last.header.started) {
+            if begun.is_some_and(|begun| started < begun) {
                 break;
             }
-            stages.push(stage);
+            begun = Some(started);
+            earlier.add(&judged(stage)?.1, fleet);
         }
-        if stages.is_empty() {
+        if earlier.n_stages == 0 {
             let first = folder.join(format!("{}.ledger", stage_name(1)));
             return Err(Failure::wrong(format!(
                 "mesh --resume: there is no {}. --out names the folder of the mesh",
                 first.display()
             )));
         }
-        Ok(Self::of(&stages, fleet))
+        Ok(earlier)
     }
 
-    pub(super) fn of(stages: &[Campaign], fleet: &Fleet) -> Self {
-        let mut earlier = Self { n_stages: stages.len(), ..Self::none(fleet) };
-        for stage in stages {
-            earlier.measured.extend(figures::add(&study(stage), fleet, &mut earlier.mesh));
-        }
-        earlier
+    /// Adds the study of the next stage.
+    pub(super) fn add(&mut self, stage: &Study, fleet: &Fleet) {
+        self.measured.extend(figures::add(stage, fleet, &mut self.mesh));
+        self.n_stages += 1;
     }
 
     /// Returns the rounds of the pairs that were not measured.

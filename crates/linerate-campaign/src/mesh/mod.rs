@@ -9,11 +9,11 @@ mod tests;
 
 use std::collections::HashSet;
 
+use linerate_analysis::Study;
 use linerate_analysis::mesh::{
     Confirmation, Culprit, Measure, Mesh, Neighbours, Pairing, Status, Suspect, confirm, matchings,
     neighbours, rounds_of_groups, second_look, suspects, wider,
 };
-use linerate_analysis::{Study, study};
 use linerate_model::Nanos;
 
 use crate::fleet::{Absent, FleetHost};
@@ -21,11 +21,21 @@ use crate::stages::Bench;
 use crate::{Ended, Exit, Failure, Result};
 
 pub use earlier::Earlier;
-pub use plans::MeshLoad;
+pub use plans::{MOST_OF_STAGE, MeshLoad};
 
 /// Returns the name of a stage of the first look, from 1.
 fn stage_name(stage: usize) -> String {
     format!("rounds-{stage}")
+}
+
+/// Returns how many of `rounds` are a stage of at most `most` pairs; at least one.
+fn of_one_stage(rounds: &[Vec<Pairing>], most: usize) -> usize {
+    let mut n_pairs = 0;
+    let fit = rounds.iter().take_while(|round| {
+        n_pairs += round.len();
+        n_pairs <= most
+    });
+    fit.count().max(1).min(rounds.len())
 }
 
 /// Most suspects that are measured again: the strongest ones.
@@ -208,29 +218,36 @@ impl Walk<'_> {
         n_earlier: usize,
         mesh: &mut Mesh,
     ) -> Result<Vec<Pairing>, Ended> {
-        let mut is_alone = false;
+        let (mut failed, mut is_alone) = (Vec::new(), false);
         for stage in n_earlier + 1.. {
             self.leave_out_absent(&mut left);
+            if left.is_empty() && !is_alone {
+                // A pair that fails ends the trial of its round, so the others had no chance.
+                left = std::mem::take(&mut failed).into_iter().map(|pair| vec![pair]).collect();
+                self.leave_out_absent(&mut left);
+                is_alone = true;
+            }
             if left.is_empty() {
                 break;
             }
+            let later = left.split_off(of_one_stage(&left, self.load.most_of_stage));
             let draft = self.load.rounds(self.fleet, &left);
-            let (campaign, ended) = self.bench.attempt_when_free(&stage_name(stage), &draft);
-            if let Some(campaign) = campaign {
-                leave_out(&mut left, &figures::add(&study(&campaign), self.fleet, mesh));
+            let (study, ended) = self.bench.attempt_when_free(&stage_name(stage), &draft);
+            if let Some(study) = study {
+                leave_out(&mut left, &figures::add(&study, self.fleet, mesh));
             }
-            if self.goes_on_after(ended)? {
-                // A host went away; the rest is as it was.
-                continue;
+            let is_shorter = self.goes_on_after(ended)?;
+            // After a host went away, the rest is as it was.
+            if !is_shorter && self.interrupted.is_none() {
+                failed.extend(std::mem::take(&mut left).into_iter().flatten());
             }
-            if self.interrupted.is_some() || is_alone {
+            left.extend(later);
+            if self.interrupted.is_some() {
                 break;
             }
-            // A pair that fails ends the trial of its round, so the others had no chance.
-            left = left.into_iter().flatten().map(|pair| vec![pair]).collect();
-            is_alone = true;
         }
-        Ok(left.into_iter().flatten().collect())
+        failed.extend(left.into_iter().flatten());
+        Ok(failed)
     }
 
     /// Measures the suspects again, beside pairs that none of them touches. Returns why that
@@ -246,10 +263,9 @@ impl Walk<'_> {
             return None;
         }
         let draft = self.load.again(self.fleet, &rounds);
-        let (campaign, ended) = self.bench.attempt_when_free("again", &draft);
+        let (study, ended) = self.bench.attempt_when_free("again", &draft);
         let failed = self.failed(ended);
-        let Some(campaign) = campaign else { return failed };
-        let study = study(&campaign);
+        let Some(study) = study else { return failed };
         let values = |measure: Measure, pairs: &[Pairing]| self.values(&study, measure, pairs);
         for (one, own) in again.iter_mut().zip(&second.suspected) {
             let measures = one.suspect.signs.iter().map(|sign| sign.measure);
@@ -285,10 +301,9 @@ impl Walk<'_> {
             return None;
         }
         let draft = self.load.again(self.fleet, &rounds);
-        let (campaign, ended) = self.bench.attempt_when_free("neighbours", &draft);
+        let (study, ended) = self.bench.attempt_when_free("neighbours", &draft);
         let failed = self.failed(ended);
-        let Some(campaign) = campaign else { return failed };
-        let study = study(&campaign);
+        let Some(study) = study else { return failed };
         let n_sides = sides().count();
         for (place, sides) in pairs {
             let Suspect { culprit, signs, .. } = judged[place].suspect.clone();

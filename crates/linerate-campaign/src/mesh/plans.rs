@@ -26,7 +26,12 @@ pub struct MeshLoad {
     /// Share of the time in which a host may send or receive, above 0 to 1: a pause after each run
     /// keeps it.
     pub budget: Ratio,
+    /// Most pairs of a stage of the first look, [`MOST_OF_STAGE`] as a rule.
+    pub most_of_stage: usize,
 }
+
+/// Pairs of a stage: its plan and its study are in memory at once, about 200 MB.
+pub const MOST_OF_STAGE: usize = 20_000;
 
 impl MeshLoad {
     /// Returns the plan of `rounds`, in both directions.

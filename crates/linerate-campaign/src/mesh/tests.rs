@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use linerate_analysis::mesh::{Culprit, rounds};
+use linerate_analysis::study;
 use linerate_control::ControlError;
 use linerate_model::plan::{Draft, expand, read};
 use linerate_model::{
@@ -21,6 +22,7 @@ const LOAD: MeshLoad = MeshLoad {
     again: 6,
     seed: 1,
     budget: Ratio(1.0),
+    most_of_stage: MOST_OF_STAGE,
 };
 
 /// Fleet of eight hosts whose pairs have these rates.
@@ -52,6 +54,35 @@ impl FleetBench {
             n_trials: Cell::default(),
             stages: RefCell::default(),
         }
+    }
+
+    fn recorded(&self, name: &str, draft: &Draft) -> (Option<Campaign>, Option<Ended>) {
+        let busy = self.busy.get();
+        if busy > 0 {
+            self.busy.set(busy - 1);
+            let (host, by) = ("n2".to_owned(), "another".to_owned());
+            let error = ControlError::Busy { host, by, since_s: 3, left_s: 0, ahead: 0 };
+            return (None, Some(Failure::from(error).into()));
+        }
+        if self.second_fails && name == "again" {
+            return (None, Some(Failure::missing("the disk is full").into()));
+        }
+        let plan = read(&draft.text()).expect("a legal plan");
+        let is_first = self.stages.borrow().is_empty();
+        self.stages.borrow_mut().push(name.to_owned());
+        let mut campaign = Campaign::default();
+        for (number, spec) in expand(&plan, &testbed()).expect("the hosts").into_iter().enumerate()
+        {
+            if is_first && self.leaves.is_some_and(|(_, trial)| trial == number) {
+                let lost = Failure::missing("lost the agent");
+                return (Some(campaign), Some(lost.into()));
+            }
+            if is_first && self.interrupted == Some(number) {
+                return (Some(campaign), Some(Ended::With(Exit::Interrupted)));
+            }
+            campaign.trials.push(self.carry(spec));
+        }
+        (Some(campaign), None)
     }
 
     fn carry(&self, spec: TrialSpec) -> TrialRecord {
@@ -102,39 +133,15 @@ fn fleet() -> Fleet {
 
 impl Bench for FleetBench {
     fn run(&self, name: &str, draft: &Draft, _: BeforeTrial<'_>) -> Result<Campaign, Ended> {
-        match self.attempt(name, draft) {
+        match self.recorded(name, draft) {
             (Some(campaign), None) => Ok(campaign),
             (_, ended) => Err(ended.expect("a stage without a record ended")),
         }
     }
 
-    fn attempt(&self, name: &str, draft: &Draft) -> (Option<Campaign>, Option<Ended>) {
-        let busy = self.busy.get();
-        if busy > 0 {
-            self.busy.set(busy - 1);
-            let (host, by) = ("n2".to_owned(), "another".to_owned());
-            let error = ControlError::Busy { host, by, since_s: 3, left_s: 0, ahead: 0 };
-            return (None, Some(Failure::from(error).into()));
-        }
-        if self.second_fails && name == "again" {
-            return (None, Some(Failure::missing("the disk is full").into()));
-        }
-        let plan = read(&draft.text()).expect("a legal plan");
-        let is_first = self.stages.borrow().is_empty();
-        self.stages.borrow_mut().push(name.to_owned());
-        let mut campaign = Campaign::default();
-        for (number, spec) in expand(&plan, &testbed()).expect("the hosts").into_iter().enumerate()
-        {
-            if is_first && self.leaves.is_some_and(|(_, trial)| trial == number) {
-                let lost = Failure::missing("lost the agent");
-                return (Some(campaign), Some(lost.into()));
-            }
-            if is_first && self.interrupted == Some(number) {
-                return (Some(campaign), Some(Ended::With(Exit::Interrupted)));
-            }
-            campaign.trials.push(self.carry(spec));
-        }
-        (Some(campaign), None)
+    fn attempt(&self, name: &str, draft: &Draft) -> (Option<Study>, Option<Ended>) {
+        let (campaign, ended) = self.recorded(name, draft);
+        (campaign.as_ref().map(study), ended)
     }
 
     fn absent(&self) -> Vec<Absent> {
@@ -183,6 +190,31 @@ fn a_slow_host_is_named_and_confirmed() {
 }
 
 #[test]
+fn a_large_fleet_is_measured_in_several_stages() {
+    let load = MeshLoad { most_of_stage: 14, ..LOAD };
+    let surveyed = |bench: &FleetBench| {
+        survey(bench, &fleet(), &load, Vec::new(), Earlier::none(&fleet()))
+            .unwrap_or_else(|_| panic!("it is surveyed"))
+    };
+    let bench = FleetBench::of(|from, to| if [from, to].contains(&"n3") { 90e6 } else { 100e6 });
+    let whole = surveyed(&bench);
+    assert_eq!([n_known(&whole), whole.n_rounds], [56, 7]);
+    let stages = ["rounds-1", "rounds-2", "rounds-3", "again"];
+    assert_eq!(*bench.stages.borrow(), stages, "three rounds of four pairs in a stage");
+    // A pair that cannot be measured is tried alone after the last round.
+    let bench = FleetBench { blocked: Some(["n1", "n2"]), ..FleetBench::of(|_, _| 100e6) };
+    let lacking = surveyed(&bench);
+    assert_eq!((n_known(&lacking), lacking.failed.len()), (54, 1));
+    let stages = ["rounds-1", "rounds-2", "rounds-3", "rounds-4"];
+    assert_eq!(*bench.stages.borrow(), stages);
+    // A host that goes away in the first stage costs its own pairs.
+    let bench = FleetBench { leaves: Some(("n6", 3)), ..FleetBench::of(|_, _| 100e6) };
+    let without = surveyed(&bench);
+    assert!(without.failed.is_empty(), "{:?}", without.failed);
+    assert!(n_known(&without) >= 42, "{}", n_known(&without));
+}
+
+#[test]
 fn a_fleet_of_equal_hosts_has_no_suspect_and_no_second_look() {
     let bench = FleetBench::of(|_, _| 100e6);
     let survey = surveyed(&bench);
@@ -196,8 +228,8 @@ fn what_was_seen_once_is_not_confirmed() {
     let slow = FleetBench::of(|from, _| if from == "n5" { 80e6 } else { 100e6 });
     let mut mesh = Mesh { groups: fleet().groups, figures: figures::empty(8) };
     let first = LOAD.rounds(&fleet(), &rounds(8));
-    let (campaign, _) = slow.attempt("rounds-1", &first);
-    figures::add(&study(&campaign.expect("a record")), &fleet(), &mut mesh);
+    let (study, _) = slow.attempt("rounds-1", &first);
+    figures::add(&study.expect("a record"), &fleet(), &mut mesh);
     let found = suspects(&mesh);
     assert_eq!(found[0].culprit, Culprit::Sending(5));
     let mut judged = vec![Judged::of(found[0].clone())];
@@ -215,8 +247,8 @@ fn after_one_pair(rate: fn(&str, &str) -> f64) -> Vec<(Culprit, Status)> {
     let again = FleetBench::of(rate);
     let fleet = fleet();
     let mut mesh = Mesh { groups: fleet.groups.clone(), figures: figures::empty(8) };
-    let (campaign, _) = first.attempt("rounds-1", &LOAD.rounds(&fleet, &rounds(8)));
-    figures::add(&study(&campaign.expect("a record")), &fleet, &mut mesh);
+    let (study, _) = first.attempt("rounds-1", &LOAD.rounds(&fleet, &rounds(8)));
+    figures::add(&study.expect("a record"), &fleet, &mut mesh);
     let mut judged: Vec<Judged> = suspects(&mesh).into_iter().map(Judged::of).collect();
     let mut walk =
         Walk { bench: &again, fleet: &fleet, load: &LOAD, absent: Vec::new(), interrupted: None };
@@ -280,8 +312,9 @@ fn an_interrupt_keeps_what_was_measured() {
 fn a_mesh_goes_on_where_it_was_interrupted() {
     let bench = FleetBench { interrupted: Some(5), ..FleetBench::of(|_, _| 100e6) };
     // Trials are in random order: both directions of one round were measured, and one of three.
-    let (campaign, _) = bench.attempt("rounds-1", &LOAD.rounds(&fleet(), &rounds(8)));
-    let earlier = Earlier::of(&[campaign.expect("a record")], &fleet());
+    let (study, _) = bench.attempt("rounds-1", &LOAD.rounds(&fleet(), &rounds(8)));
+    let mut earlier = Earlier::none(&fleet());
+    earlier.add(&study.expect("a record"), &fleet());
     assert_eq!((earlier.n_pairs(), earlier.n_stages), (4, 1));
     let again = FleetBench::of(|_, _| 100e6);
     let survey = survey(&again, &fleet(), &LOAD, Vec::new(), earlier);
@@ -294,8 +327,8 @@ fn a_mesh_goes_on_where_it_was_interrupted() {
 #[test]
 fn a_pair_whose_directions_were_measured_by_two_stages_is_measured() {
     let bench = FleetBench { interrupted: Some(1), ..FleetBench::of(|_, _| 100e6) };
-    let (campaign, _) = bench.attempt("rounds-1", &LOAD.rounds(&fleet(), &rounds(8)));
-    let study = study(&campaign.expect("a record"));
+    let (study, _) = bench.attempt("rounds-1", &LOAD.rounds(&fleet(), &rounds(8)));
+    let study = study.expect("a record");
     let mesh = || Mesh { groups: fleet().groups, figures: figures::empty(8) };
     let mut first = mesh();
     assert!(figures::add(&study, &fleet(), &mut first).is_empty(), "one direction of four pairs");

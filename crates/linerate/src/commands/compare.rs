@@ -31,15 +31,12 @@ pub(crate) struct CompareArgs {
 /// Compares `args.after` with `args.before`, writes the report and prints the answer. A figure that
 /// got worse is a missed goal; campaigns without a common point are a mistake.
 pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
-    let (before, after) = (ledgers::load(&args.before)?, ledgers::load(&args.after)?);
-    let again = args.again.as_deref().map(ledgers::load).transpose()?;
-    let again = args.again.as_deref().zip(again.as_ref());
+    let read = |name: &str| ledgers::judge(name);
+    let (before, after) = (read(&args.before)?, read(&args.after)?);
+    let again = args.again.as_deref().map(read).transpose()?;
     let compared = Compared::of(
-        [
-            Recorded { name: &args.before, campaign: &before },
-            Recorded { name: &args.after, campaign: &after },
-        ],
-        again.map(|(name, campaign)| Recorded { name, campaign }),
+        [Recorded::of(&args.before, &before), Recorded::of(&args.after, &after)],
+        args.again.as_deref().zip(again.as_ref()).map(|(name, again)| Recorded::of(name, again)),
         args.margin,
     )?;
     let document = &compared.document;

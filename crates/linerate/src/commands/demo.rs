@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use linerate_analysis::study;
 use linerate_answers::demo::{self, Injected};
+use linerate_campaign::conduct::Measured;
 use linerate_campaign::diagnose::{INJECTED, LONG_LAB, exit_of, injected};
 use linerate_campaign::ends::make_folder;
 use linerate_campaign::testbeds::Place;
@@ -45,9 +45,8 @@ pub(crate) fn run(args: &DemoArgs, global: Global) -> Outcome {
     let ledger = args.out.join("demo.ledger");
     let place = Place { lab: lab_possible.then(|| LAB.to_owned()), ..Place::default() };
     // Each demo begins a new campaign.
-    let (campaign, summary) =
+    let Measured { campaign, study, summary } =
         measure::at("demo", &place, (&found, &plan), (&ledger, false), global)?;
-    let study = study(&campaign);
     let exit = conclusion::outcome(&campaign, &study, &summary)?;
     let folder = args.out.join("diagnosis");
     let rungs = match lab_possible && exit != Exit::Interrupted {

@@ -7,21 +7,16 @@ use std::time::Duration;
 
 use clap::Args;
 use linerate_campaign::catalog::PlanText;
-use linerate_campaign::conduct::{self, Request};
+use linerate_campaign::conduct::{self, Measured, Request};
 use linerate_campaign::live::Live;
 use linerate_campaign::stages::{Audience, Watcher};
 use linerate_campaign::testbeds::{self, Place};
-use linerate_control::RunSummary;
-use linerate_model::Campaign;
 use linerate_model::plan::Plan;
 use linerate_sys::signal::interrupted;
 use linerate_view::{Display, View};
 
 use crate::args::Global;
 use crate::exit::Failure;
-
-/// A campaign that was run, and how it went.
-pub(crate) type Measured = (Campaign, RunSummary);
 
 /// Option of the commands that can wait for an agent.
 #[derive(Debug, Args)]

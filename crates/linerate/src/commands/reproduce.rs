@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use linerate_analysis::{Study, study};
+use linerate_analysis::Study;
+use linerate_campaign::conduct::Measured;
 use linerate_campaign::ends::make_folder;
 use linerate_campaign::testbeds::Place;
 use linerate_campaign::{checks, conduct, sandbox, testbeds};
@@ -164,9 +165,8 @@ fn carry_out(
     let ledger = out.join(format!("{name}.ledger"));
     // A ledger that was never made cannot be continued.
     let resume = args.resume && ledger.exists();
-    let (campaign, summary) =
+    let Measured { campaign, study, summary } =
         measure::at("reproduce", &place, (&found, &plan), (&ledger, resume), global)?;
-    let study = study(&campaign);
     let report = compose(&campaign, &study);
     reports::save(&report, &[DEFAULT_FORMAT], &out.join(name))?;
     Ok(match conduct::exit_of(&summary)? {

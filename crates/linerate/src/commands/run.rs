@@ -41,8 +41,8 @@ pub(crate) fn run(args: &RunArgs, global: Global) -> Outcome {
     let usual = || PathBuf::from(format!("{}.ledger", plan.name));
     let ledger = args.ledger.clone().unwrap_or_else(usual);
     let place = checks::placed(args.place.place(), &plan);
-    let (campaign, summary) = args.wait.when_free(|| {
+    let measured = args.wait.when_free(|| {
         measure::at("run", &place, (&found, &plan), (&ledger, args.resume), global)
     })?;
-    reports::finish(&campaign, &summary, &args.output, &ledger, global)
+    reports::finish(&measured, &args.output, &ledger, global)
 }

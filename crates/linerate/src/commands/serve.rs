@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use linerate_analysis::study;
 use linerate_answers::served::{self, FilesOffered, Seconds};
+use linerate_campaign::conduct::Measured;
 use linerate_campaign::drafts::{self, Server};
 use linerate_campaign::letters;
 use linerate_campaign::live::Live;
@@ -164,8 +164,8 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     };
     let nobody = Live::default();
     let files = (args.ledger.as_deref(), &served[..], &nobody);
-    let (campaign, summary) = conduct::drafted("serve", &draft, &ground, files, watch)?;
-    let study = study(&campaign);
+    let Measured { campaign, study, summary } =
+        conduct::drafted("serve", &draft, &ground, files, watch)?;
     // An interrupted trial has no figures, though its clients were served.
     let complete = matches!(conduct::exit_of(&summary), Ok(Exit::Done));
     let span = (Nanos::from_secs_f64(seconds_served), complete);

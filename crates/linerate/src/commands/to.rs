@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_agent::commands::pair;
 use linerate_analysis::live::{LiveLine, LiveLines};
-use linerate_analysis::study;
 use linerate_answers::path::{self, Asked};
 use linerate_answers::path_lines::{self, PathAsked};
 use linerate_answers::path_progress::{PathEvent, PathEventKind, PathProgress};
 use linerate_campaign::catalog::PlanText;
+use linerate_campaign::conduct::Measured;
 use linerate_campaign::drafts::{MODES, Mode};
 use linerate_campaign::path::{PathQuestion, completed, mode_of};
 use linerate_campaign::push::Push;
@@ -186,9 +186,8 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     drop(view);
     args.print(&progress.rest(TrialOutcome::Interrupted), global);
     let lines = progress.complete();
-    let (campaign, summary) =
+    let Measured { campaign, study, summary } =
         measured.inspect_err(|failure| print_failed(failure, lines, &asked, global))?;
-    let study = study(&campaign);
     let PathAsked { congestion, offered, .. } = asked;
     let answer =
         path::document(&campaign, &study, &Asked { host: &args.host, congestion, offered, lines });

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use linerate_analysis::study;
 use linerate_answers::storage;
+use linerate_campaign::conduct::Measured;
 use linerate_campaign::live::Live;
 use linerate_campaign::{conduct, drafts, testbeds};
 use linerate_control::Progress;
@@ -72,9 +72,8 @@ fn measure(args: &LoadArgs, repeats: u32, global: Global) -> Outcome {
     let watch = &mut |event: Progress<'_>| global.console().notice(&event);
     let nobody = Live::default();
     let kept: (_, &[PathBuf], _) = (args.ledger.as_deref(), &[], &nobody);
-    let (campaign, summary) = conduct::drafted("disk", &draft, &ground, kept, watch)?;
-    // Judged from the ledger's records alone, as `linerate report` would judge it.
-    let study = study(&campaign);
+    let Measured { campaign, study, summary } =
+        conduct::drafted("disk", &draft, &ground, kept, watch)?;
     let answer = storage::document(&campaign, &study, repeats);
     let text = linerate_report::text::whole(&answer);
     reports::measured((&answer, &text), &campaign, &study, &args.saved, global)?;

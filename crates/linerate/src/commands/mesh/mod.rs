@@ -10,7 +10,7 @@ use linerate_answers::mesh::{self as answers, MeshPlace, MeshRecord};
 use linerate_campaign::Ended;
 use linerate_campaign::ends::{check_lengths, make_folder};
 use linerate_campaign::fleet::{self, Absent, Engine, Gathered};
-use linerate_campaign::mesh::{Earlier, Fleet, MeshLoad, survey};
+use linerate_campaign::mesh::{Earlier, Fleet, MOST_OF_STAGE, MeshLoad, survey};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
 use linerate_model::{Nanos, QuantityError, Ratio};
@@ -168,6 +168,7 @@ fn look(
         again: args.again,
         seed: args.seed,
         budget: args.budget,
+        most_of_stage: MOST_OF_STAGE,
     };
     let earlier = if args.resume { Earlier::read(&args.out, fleet)? } else { Earlier::none(fleet) };
     if !global.quiet {
