@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use linerate_analysis::mesh::Measure;
+
 use super::record::{HostLine, MeshRecord, State};
 
 /// Values of a metric, each with its labels.
@@ -56,7 +58,7 @@ pub fn text(record: &MeshRecord, ended: f64) -> String {
                 record.suspects.iter().filter(|one| one.status == State::Confirmed).count() as f64
             ),
         ),
-        ("pairs_measured", "Directed pairs with figures.", whole(record.pairs.len() as f64)),
+        ("pairs_measured", "Directed pairs with figures.", whole(n_measured(record) as f64)),
         ("ended_timestamp_seconds", "End of the mesh, as Unix time.", whole(ended)),
     ];
     for (name, help, values) in families {
@@ -79,6 +81,12 @@ fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
+/// Returns the number of directed pairs with goodput.
+fn n_measured(record: &MeshRecord) -> usize {
+    let goodput = record.pairs.get(Measure::Goodput.metric().name);
+    goodput.into_iter().flatten().flatten().flatten().count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,7 +100,7 @@ mod tests {
                 { "name": "n2", "group": null, "status": "absent", "goodput_sent": null,
                   "goodput_received": null, "rtt_min": null, "retransmit_ratio": null }
             ],
-            "pairs": [{ "from": "n\"1", "to": "n3", "goodput": 9e7, "rtt_min": null }],
+            "pairs": { "goodput": [[null, 9e7], [null, null]] },
             "suspects": [{ "kind": "host", "of": ["n\"1"], "status": "confirmed", "signs": [],
                            "again": [] }],
             "absent": [], "failed": [], "below_90_percent": { "hosts": [], "pairs": 0 },

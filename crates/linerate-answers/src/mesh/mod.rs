@@ -1,13 +1,13 @@
 //! Answer of `linerate mesh`: suspects with their evidence, hosts, and a matrix of all pairs.
 
 mod compare;
+mod matrices;
 mod metrics;
 mod names;
 mod record;
 
 use linerate_analysis::mesh::{
-    Below, Cells, Confirmation, Culprit, FEWEST, Measure, Sign, Status, USUAL_SHARE,
-    rounds_of_groups,
+    Below, Confirmation, Culprit, FEWEST, Measure, Sign, Status, USUAL_SHARE, rounds_of_groups,
 };
 use linerate_analysis::statistics::median;
 use linerate_campaign::fleet::Absent;
@@ -15,8 +15,7 @@ use linerate_campaign::mesh::{Earlier, Fleet, Judged, MeshLoad, Survey};
 use linerate_model::{Direction, Estimate, TestbedKind};
 use linerate_report::Document;
 use linerate_report::document::{
-    Block, Cell, Chart, Column, ColumnKind, Lead, Mark, NextStep, Origin, Plot, Role, Row, Section,
-    Table, Tone,
+    Block, Cell, Column, Lead, NextStep, Origin, Row, Section, Table, Tone,
 };
 use linerate_report::number::Scale;
 
@@ -27,9 +26,6 @@ use record::{cells, names, operators_rule, side, suspect_of};
 pub use compare::Compared;
 pub use metrics::text as metrics;
 pub use record::MeshRecord;
-
-/// Most hosts of a matrix that a person can read; more are in the JSON alone.
-const MOST_IN_MATRIX: usize = 64;
 
 /// Place of a mesh, which commands in the answer repeat.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +71,7 @@ pub fn document(survey: &Survey, record: &MeshRecord, place: MeshPlace<'_>) -> D
         Section { id: "answer", title: "Result", blocks: answer(survey, place) },
         Section { id: "suspects", title: "Suspects", blocks: suspects(survey) },
         Section { id: "hosts", title: "Hosts", blocks: hosts(survey) },
-        Section { id: "pairs", title: "Pairs", blocks: matrices(survey) },
+        Section { id: "pairs", title: "Pairs", blocks: matrices::matrices(survey) },
     ];
     let n = survey.fleet.hosts.len();
     Document::answer(
@@ -321,48 +317,9 @@ fn hosts(survey: &Survey) -> Vec<Block> {
         let tone = if is_suspect { Tone::Marked } else { Tone::Plain };
         table.rows.push(Row { cells: words.into_iter().chain(figures).collect(), tone });
     }
+    // A long table shows its first rows.
+    table.rows.sort_by_key(|row| row.tone != Tone::Marked);
     vec![Block::Table(table)]
-}
-
-/// Returns a matrix of each measure.
-fn matrices(survey: &Survey) -> Vec<Block> {
-    if survey.fleet.hosts.len() > MOST_IN_MATRIX {
-        return Vec::new();
-    }
-    let with_figures = survey.mesh.figures.iter().filter(|(_, cells)| cells.usual().is_some());
-    let blocks = with_figures.map(|(measure, cells)| {
-        if cells.known().all(|(.., value)| rounded(*measure, value) == 0.0) {
-            return Block::Paragraph(format!("{}: 0 from every host.", measure.metric().title));
-        }
-        Block::Chart(matrix(survey, *measure, cells))
-    });
-    blocks.collect()
-}
-
-fn matrix(survey: &Survey, measure: Measure, figures: &Cells) -> Chart {
-    let metric = measure.metric();
-    let hosts = &survey.fleet.hosts;
-    let scale = Scale::of(metric, figures.known().map(|(.., value)| value));
-    let mut columns = vec![Column::text("from")];
-    let mut marks = Vec::new();
-    for host in hosts {
-        marks.push(Mark { column: columns.len(), name: host.clone(), role: Role::Line });
-        let column = Column::number(format!("to {host}"), scale);
-        columns.push(Column { kind: ColumnKind::Estimate, layer: metric.layer, ..column });
-    }
-    let caption = format!("{} from each host to each other", metric.title);
-    let id = format!("pairs-{}", metric.name.replace('_', "-"));
-    let mut table = Table::new(id, caption, columns);
-    for (from, host) in hosts.iter().enumerate() {
-        let cells = (0..hosts.len()).map(|to| match figures.get(from, to) {
-            Some(value) => Cell::Estimate(once(rounded(measure, value))),
-            None if from == to => Cell::Missing("–".to_owned()),
-            None => Cell::Missing("not measured".to_owned()),
-        });
-        table.rows.push(Row::plain([Cell::text(host)].into_iter().chain(cells).collect()));
-    }
-    let summary = format!("{} of every pair as a matrix; stronger colour is more.", metric.title);
-    Chart { summary, ..Chart::of(Plot::Heat, metric.title, marks, table) }
 }
 
 /// Returns the estimate of one run.

@@ -47,8 +47,9 @@ impl From<Status> for State {
 pub struct MeshRecord {
     /// Every host, with medians over its pairs.
     pub hosts: Vec<HostLine>,
-    /// Every directed pair that was measured.
-    pub pairs: Vec<PairLine>,
+    /// Figures of directed pairs by the name of their metric: a row for each sender, in it a figure
+    /// for each receiver, both in the order of `hosts`; null where nothing was measured.
+    pub pairs: BTreeMap<String, Vec<Vec<Option<f64>>>>,
     /// Suspects: confirmed ones first, then by evidence.
     pub suspects: Vec<SuspectLine>,
     /// Hosts that did not answer, or went away.
@@ -90,18 +91,6 @@ pub struct HostLine {
     /// Median share of its payload that was sent again.
     #[serde(default)]
     pub retransmit_ratio: Option<f64>,
-}
-
-/// Directed pair.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PairLine {
-    /// Sender.
-    pub from: String,
-    /// Receiver.
-    pub to: String,
-    /// Figures by the name of their metric.
-    #[serde(flatten)]
-    pub figures: BTreeMap<String, Option<f64>>,
 }
 
 /// Suspect.
@@ -172,14 +161,8 @@ impl MeshRecord {
     #[must_use]
     pub fn of(survey: &Survey) -> Self {
         let of = |host: usize| survey.fleet.hosts[host].clone();
-        let goodput = cells(survey, Measure::Goodput);
-        let pairs = goodput.known().map(|(from, to, _)| {
-            let figures =
-                survey.mesh.figures.iter().map(|(measure, cells)| {
-                    (measure.metric().name.to_owned(), cells.get(from, to))
-                });
-            PairLine { from: of(from), to: of(to), figures: figures.collect() }
-        });
+        let figures = survey.mesh.figures.iter();
+        let pairs = figures.map(|(measure, cells)| (measure.metric().name.to_owned(), rows(cells)));
         let Below { hosts: below_hosts, n_pairs } = operators_rule(survey);
         let absent = survey.absent.iter();
         Self {
@@ -220,13 +203,16 @@ impl MeshRecord {
     pub(super) fn mesh(&self, hosts: &[String], groups: Vec<Option<usize>>) -> Mesh {
         let places: BTreeMap<&str, usize> =
             hosts.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
+        let own: Vec<Option<usize>> =
+            self.hosts.iter().map(|host| places.get(host.name.as_str()).copied()).collect();
         let figures = Measure::ALL.map(|measure| {
             let mut cells = Cells::new(hosts.len());
-            for pair in &self.pairs {
-                let ends = [&pair.from, &pair.to].map(|name| places.get(name.as_str()).copied());
-                let value = pair.figures.get(measure.metric().name).copied().flatten();
-                if let ([Some(from), Some(to)], Some(value)) = (ends, value) {
-                    cells.set(from, to, value);
+            let rows = self.pairs.get(measure.metric().name);
+            for (from, row) in own.iter().zip(rows.into_iter().flatten()) {
+                for (to, value) in own.iter().zip(row) {
+                    if let (Some(from), Some(to), Some(value)) = (*from, *to, *value) {
+                        cells.set(from, to, value);
+                    }
                 }
             }
             (measure, cells)
@@ -238,6 +224,12 @@ impl MeshRecord {
 /// Returns the names of a survey.
 pub(super) fn names(survey: &Survey) -> Names<'_> {
     Names { hosts: &survey.fleet.hosts, groups: &survey.fleet.group_names }
+}
+
+/// Returns the figures row by row.
+fn rows(cells: &Cells) -> Vec<Vec<Option<f64>>> {
+    let n = cells.n();
+    (0..n).map(|from| (0..n).map(|to| cells.get(from, to)).collect()).collect()
 }
 
 /// Returns the figures of a measure.
@@ -252,9 +244,10 @@ pub(super) fn operators_rule(survey: &Survey) -> Below {
 
 /// Returns the median of a host over its pairs.
 pub(super) fn side(survey: &Survey, measure: Measure, host: usize, is_sender: bool) -> Option<f64> {
-    let is_own = |from: usize, to: usize| if is_sender { from == host } else { to == host };
-    let own = cells(survey, measure).known().filter(|(from, to, _)| is_own(*from, *to));
-    median(&own.map(|(.., value)| value).collect::<Vec<_>>())
+    let cells = cells(survey, measure);
+    let with =
+        |other: usize| if is_sender { cells.get(host, other) } else { cells.get(other, host) };
+    median(&(0..cells.n()).filter_map(with).collect::<Vec<_>>())
 }
 
 /// Returns the strongest suspect that is a host or a side of it.

@@ -104,8 +104,9 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Returns a suspect that was not looked at again.
-    fn of(suspect: Suspect) -> Self {
+    /// Returns a suspect that was not measured again.
+    #[must_use]
+    pub fn of(suspect: Suspect) -> Self {
         Self { suspect, looks: Vec::new(), explained_by: Vec::new() }
     }
 
