@@ -1,5 +1,6 @@
 //! The nodes of an allocation of Slurm.
 
+use std::collections::HashMap;
 use std::process::Command;
 
 use super::{FleetHost, list, printed};
@@ -8,7 +9,8 @@ use crate::{Failure, Result};
 /// Command that runs another one on a node of the present allocation, beside its job.
 const SRUN: [&str; 7] = ["srun", "--unbuffered", "--overlap", "-N1", "-n1", "-w", "{host}"];
 
-/// Returns the hosts of the present allocation of Slurm.
+/// Returns the hosts of the present allocation of Slurm; their groups are the switches they are
+/// connected to, where Slurm knows them.
 ///
 /// # Errors
 /// If there is none.
@@ -19,13 +21,50 @@ pub(super) fn of_slurm() -> Result<Vec<FleetHost>> {
                 `salloc -N8 linerate mesh --slurm`",
         )
     })?;
-    let mut scontrol = Command::new("scontrol");
-    scontrol.args(["show", "hostnames", &nodes]);
-    let mut hosts = list::read(&printed("--slurm", &mut scontrol)?)?;
+    let mut hosts = list::read(&hostnames(&nodes)?)?;
+    let mut topology = Command::new("scontrol");
+    topology.args(["--oneliner", "show", "topology"]);
+    // Most clusters have no topology, and a controller without one may refuse.
+    let topology = printed("--slurm", &mut topology).unwrap_or_default();
+    let mut members = Vec::new();
+    for (switch, nodes) in leaves(&topology) {
+        members.extend(hostnames(nodes)?.lines().map(|node| (node.to_owned(), switch.to_owned())));
+    }
+    let groups = groups(members);
     for host in &mut hosts {
         host.reach = Some(SRUN.map(str::to_owned).to_vec());
+        host.group = groups.get(&host.name).cloned();
     }
     Ok(hosts)
+}
+
+/// Returns the names in a list of nodes such as `n[1-4]`, one a line.
+fn hostnames(nodes: &str) -> Result<String> {
+    let mut scontrol = Command::new("scontrol");
+    scontrol.args(["show", "hostnames", nodes]);
+    printed("--slurm", &mut scontrol)
+}
+
+/// Returns the switches in what `scontrol show topology` printed that nodes are connected to, with
+/// their lists of nodes.
+fn leaves(topology: &str) -> Vec<(&str, &str)> {
+    topology.lines().filter_map(leaf).collect()
+}
+
+fn leaf(line: &str) -> Option<(&str, &str)> {
+    let field = |name: &str| {
+        line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    };
+    let is_leaf = field("Level") == Some("0");
+    field("SwitchName").zip(field("Nodes")).filter(|_| is_leaf)
+}
+
+/// Returns the switch of each node; none if a node is connected to two, because the uplink that it
+/// takes is not known then.
+fn groups(members: Vec<(String, String)>) -> HashMap<String, String> {
+    let n_members = members.len();
+    let groups: HashMap<String, String> = members.into_iter().collect();
+    if groups.len() < n_members { HashMap::new() } else { groups }
 }
 
 /// Gives the `bad` nodes of Slurm among `n_hosts`, each with a reason, no further jobs, unless too
@@ -62,6 +101,20 @@ fn drain_one(node: &str, reason: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_are_the_switches_that_nodes_are_connected_to() {
+        // Printed by Slurm 22.05.
+        let topology = "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[1-4]\n\
+            SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=n[5-8]\n\
+            SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-8] Switches=leaf[1-2]\n";
+        assert_eq!(leaves(topology), [("leaf1", "n[1-4]"), ("leaf2", "n[5-8]")]);
+        assert_eq!(leaves("No topology information available\n"), []);
+        let member = |(node, switch): (&str, &str)| (node.to_owned(), switch.to_owned());
+        let found = groups([("n1", "leaf1"), ("n5", "leaf2")].map(member).to_vec());
+        assert_eq!(found["n5"], "leaf2");
+        assert!(groups([("n1", "leaf1"), ("n1", "leaf2")].map(member).to_vec()).is_empty());
+    }
 
     #[test]
     fn most_of_a_cluster_is_never_drained() {
