@@ -58,6 +58,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         failed: Vec::new(),
         n_rounds: n - 1,
         second_failed: None,
+        at_once: Vec::new(),
+        at_once_failed: None,
         interrupted: None,
         took: Nanos(0),
     };

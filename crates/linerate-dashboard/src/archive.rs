@@ -251,9 +251,9 @@ impl Archive {
     }
 }
 
-/// Returns the CPU time of this program, whose threads judge together. Their priority is the lowest,
-/// so that beside other programs much more time passes, and a list that rests for a multiple of that
-/// would be out of date.
+/// Returns the CPU time of this program, whose threads judge together. Their priority is the
+/// lowest, so that beside other programs much more time passes, and a list that rests for a
+/// multiple of that would be out of date.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()

@@ -11,9 +11,9 @@ use socket2::{Domain, Socket, Type};
 
 use crate::auth::{Credentials, unix_seconds};
 use crate::client::{Client, Failure, Order};
+use crate::sockets::{receive, send_all, wait, wait_for};
 use crate::streams::{
-    Counts, Stream, TCP_BLOCK, UDP_BLOCK, UDP_RATE, cpu_percent, new_socket, receive, send_all,
-    thread_cpu, wait, wait_for,
+    Counts, Stream, TCP_BLOCK, UDP_BLOCK, UDP_RATE, cpu_percent, new_socket, thread_cpu,
 };
 use crate::wire::{
     COOKIE_BYTES, Cookie, LEGACY_ANSWERS, Parameters, Protocol, Results, UDP_ANSWER, UDP_REQUEST,

@@ -24,4 +24,5 @@ pub mod session;
 pub mod wire;
 
 mod endings;
+mod sockets;
 mod streams;

@@ -17,7 +17,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use socket2::{Socket, Type};
 
 use crate::session::{Ending, Limits};
-use crate::streams::{prepare, wait};
+use crate::sockets::{self, AsFdObject, wait};
+use crate::streams::prepare;
 use crate::wire::{COOKIE_BYTES, Cookie, Parameters, Protocol, State, UDP_ANSWER, UDP_REQUEST};
 
 mod test;
@@ -305,10 +306,10 @@ struct Acceptor {
 
 impl Acceptor {
     fn turn(&mut self) {
-        let mut sockets: Vec<(&dyn crate::streams::AsFdObject, bool)> =
+        let mut sockets: Vec<(&dyn AsFdObject, bool)> =
             vec![(&self.listener, true), (&self.datagrams, true)];
         sockets.extend(self.pending.iter().map(|one| {
-            let socket: &dyn crate::streams::AsFdObject = &one.socket;
+            let socket: &dyn AsFdObject = &one.socket;
             (socket, true)
         }));
         wait(&sockets, LOOK);
@@ -508,7 +509,7 @@ fn read_cookie(one: &mut Pending) -> Option<bool> {
     if missing == 0 {
         return Some(true);
     }
-    match crate::streams::receive(&one.socket, &mut buffer[..missing]) {
+    match sockets::receive(&one.socket, &mut buffer[..missing]) {
         Ok(None) => None,
         Ok(Some(0)) | Err(_) => Some(false),
         Ok(Some(n)) => {

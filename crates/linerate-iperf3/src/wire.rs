@@ -131,7 +131,7 @@ pub struct Parameters {
     pub bandwidth: Option<u64>,
     /// Rate of the kernel's pacing of each stream, bit/s.
     pub fq_rate: Option<u64>,
-    /// Time for which a server collects what is due at `bandwidth`, µs; `None` for iperf3's default.
+    /// Time for which a server collects what is due at `bandwidth`, µs; `None` for the default.
     pub pacing_timer_us: Option<u32>,
     /// Type of service.
     pub tos: Option<u8>,

@@ -214,12 +214,29 @@ fn the_hosts_of_a_lab_are_a_mesh() {
     let Some(folder) = privileged_folder() else { return };
     let folder = folder.path();
     let mesh = ["mesh", "--lab", "switch", "--group", "rack=a,b", "--format", "html"];
+    let mesh = [&mesh[..], &["--at-once", "incast,bisection"]].concat();
     let ended = run(folder, &[&mesh[..], &SHORT].concat()).expect(0);
-    for part in
-        ["Mesh of 3 hosts", "A mesh needs 4 hosts to suspect one", "Goodput from each host", "rack"]
-    {
+    let parts = [
+        "Mesh of 3 hosts",
+        "A mesh needs 4 hosts to suspect one",
+        "Goodput from each host",
+        "rack",
+        "all to c ",
+        "half to half, both ways ",
+    ];
+    for part in parts {
         assert!(ended.stdout.contains(part), "{part}: {ended:?}");
     }
+    let record = std::fs::read_to_string(folder.join("mesh/mesh.json")).expect("it was written");
+    let record: Value = serde_json::from_str(&record).expect("JSON");
+    let loads = record["at_once"].as_array().expect("a list");
+    let pairs =
+        |number: usize| (loads[number]["pattern"].as_str(), loads[number]["pairs"].as_u64());
+    assert_eq!(
+        (loads.len(), pairs(0), pairs(3)),
+        (4, (Some("incast"), Some(2)), (Some("bisection"), Some(2)))
+    );
+    assert_eq!(loads[2]["receiver"], "c");
     assert!(folder.join("mesh/report.html").exists());
     assert!(folder.join("mesh/rounds-1.ledger").exists());
 }

@@ -88,8 +88,8 @@ fn lower(title: &str) -> String {
     }
 }
 
-/// Returns the fleet in at most [`MOST_BLOCKS`] blocks: each is of one group and nearly as large as the
-/// others.
+/// Returns the fleet in at most [`MOST_BLOCKS`] blocks: each is of one group and nearly as large as
+/// the others.
 fn blocks(survey: &Survey) -> Vec<Line> {
     let fleet = &survey.fleet;
     let mut of_groups = vec![Vec::new(); fleet.group_names.len() + 1];
@@ -229,6 +229,8 @@ mod tests {
             failed: Vec::new(),
             n_rounds: n - 1,
             second_failed: None,
+            at_once: Vec::new(),
+            at_once_failed: None,
             interrupted: None,
             took: Nanos(0),
         }

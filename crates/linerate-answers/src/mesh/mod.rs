@@ -1,5 +1,6 @@
 //! Answer of `linerate mesh`: suspects with their evidence, hosts, and a matrix of all pairs.
 
+mod at_once;
 mod compare;
 mod matrices;
 mod metrics;
@@ -59,6 +60,10 @@ pub fn agenda(fleet: &Fleet, load: &MeshLoad, absent: &[Absent], earlier: &Earli
     if n < FEWEST {
         text += &format!("\nNobody is suspected among fewer than {FEWEST} hosts.");
     }
+    if !load.at_once.is_empty() {
+        let names: Vec<&str> = load.at_once.iter().map(|pattern| pattern.name()).collect();
+        text += &format!("\nThen many pairs at once: {}.", names.join(", "));
+    }
     for one in absent {
         text += &format!("\nLeft out: {}: {}", one.host, one.why);
     }
@@ -70,6 +75,7 @@ pub fn document(survey: &Survey, record: &MeshRecord, place: MeshPlace<'_>) -> D
     let sections = [
         Section { id: "answer", title: "Result", blocks: answer(survey, place) },
         Section { id: "suspects", title: "Suspects", blocks: suspects(survey) },
+        Section { id: "at-once", title: "At once", blocks: at_once::blocks(survey) },
         Section { id: "hosts", title: "Hosts", blocks: hosts(survey) },
         Section { id: "pairs", title: "Pairs", blocks: matrices::matrices(survey) },
     ];
@@ -354,6 +360,7 @@ mod tests {
             seed: 1,
             budget: Ratio(1.0),
             most_of_stage: MOST_OF_STAGE,
+            at_once: Vec::new(),
         };
         let absent = [Absent { host: "c".into(), why: "no answer".into() }];
         let text = agenda(&fleet, &load, &absent, &Earlier::none(&fleet));

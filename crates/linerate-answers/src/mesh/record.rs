@@ -6,7 +6,7 @@ use linerate_analysis::mesh::{
     Below, Cells, Confirmation, Culprit, Measure, Mesh, Sign, Status, USUAL_SHARE, below,
 };
 use linerate_analysis::statistics::median;
-use linerate_campaign::mesh::{Judged, Survey};
+use linerate_campaign::mesh::{Judged, Pattern, Survey, Together};
 use serde::{Deserialize, Serialize};
 
 use super::names::Names;
@@ -58,6 +58,9 @@ pub struct MeshRecord {
     pub failed: Vec<[String; 2]>,
     /// What has less than 90 % of the median goodput: the rule of many operators.
     pub below_90_percent: BelowLine,
+    /// Loads of many pairs at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_once: Vec<AtOnceLine>,
     /// Rounds in which all pairs meet.
     pub rounds: usize,
     /// Why the suspects could not be measured again.
@@ -147,6 +150,25 @@ pub struct AbsentLine {
     pub why: String,
 }
 
+/// Load of many pairs at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AtOnceLine {
+    /// `incast`, `bisection` or `all`.
+    pub pattern: String,
+    /// The receiver of an incast.
+    pub receiver: Option<String>,
+    /// Number of pairs.
+    pub pairs: usize,
+    /// Goodput of all of them; null if one has no figure.
+    pub goodput: Option<f64>,
+    /// Sum over the receivers of their median goodput from one sender at a time.
+    pub alone: Option<f64>,
+    /// Goodput of the slowest and of the fastest pair.
+    pub range: Option<(f64, f64)>,
+    /// Largest share of a pair's payload that was sent again.
+    pub retransmit_ratio: Option<f64>,
+}
+
 /// What is below a share of the median.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BelowLine {
@@ -177,6 +199,7 @@ impl MeshRecord {
                 hosts: below_hosts.into_iter().map(of).collect(),
                 pairs: n_pairs,
             },
+            at_once: survey.at_once.iter().map(|one| at_once_line(survey, one)).collect(),
             rounds: survey.n_rounds,
             second_failed: survey.second_failed.clone(),
             interrupted: survey.interrupted.is_some(),
@@ -272,6 +295,19 @@ fn host_line(survey: &Survey, host: usize) -> HostLine {
         goodput_received: side(survey, Measure::Goodput, host, false),
         rtt_min: side(survey, Measure::RoundTrip, host, true),
         retransmit_ratio: side(survey, Measure::Retransmitted, host, true),
+    }
+}
+
+fn at_once_line(survey: &Survey, one: &Together) -> AtOnceLine {
+    let first = one.load.pairs.first().filter(|_| one.load.pattern == Pattern::Incast);
+    AtOnceLine {
+        pattern: one.load.pattern.name().to_owned(),
+        receiver: first.map(|(_, receiver)| survey.fleet.hosts[*receiver].clone()),
+        pairs: one.load.pairs.len(),
+        goodput: one.total(),
+        alone: one.alone,
+        range: one.range(),
+        retransmit_ratio: one.retransmitted,
     }
 }
 

@@ -1,10 +1,10 @@
 //! Figures of pairs from the study of a stage.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use linerate_analysis::mesh::{Cells, Measure, Mesh, Pairing};
 use linerate_analysis::statistics::median;
-use linerate_analysis::{JobStudy, Study};
+use linerate_analysis::{JobStudy, PointStudy, Study};
 
 use super::Fleet;
 use super::plans::WORKLOAD;
@@ -36,12 +36,31 @@ pub(super) fn of(study: &Study, fleet: &Fleet, measure: Measure, pair: Pairing) 
     own.flat_map(|(_, job)| values(job, measure)).collect()
 }
 
+/// Returns a figure of each pair of the sweep `sweep`, the median of its runs.
+pub(super) fn of_sweep(
+    study: &Study,
+    sweep: &str,
+    fleet: &Fleet,
+    measure: Measure,
+) -> BTreeMap<Pairing, f64> {
+    let points = study.points.iter().filter(|point| point.sweep == sweep);
+    let jobs = jobs_of(points, fleet);
+    jobs.filter_map(|(pair, job)| Some((pair, median(&values(job, measure))?))).collect()
+}
+
 /// Returns every measured pair with its job.
 fn jobs<'s>(study: &'s Study, fleet: &Fleet) -> impl Iterator<Item = (Pairing, &'s JobStudy)> {
+    jobs_of(study.points.iter(), fleet)
+}
+
+fn jobs_of<'s>(
+    points: impl Iterator<Item = &'s PointStudy>,
+    fleet: &Fleet,
+) -> impl Iterator<Item = (Pairing, &'s JobStudy)> {
     let places: HashMap<String, usize> =
         fleet.hosts.iter().enumerate().map(|(place, name)| (name.clone(), place)).collect();
     // The sum of all jobs is no pair.
-    let jobs = study.points.iter().flat_map(|point| &point.jobs);
+    let jobs = points.flat_map(|point| &point.jobs);
     jobs.filter(|job| job.workload == WORKLOAD).filter_map(move |job| {
         let place = |name: &String| places.get(name).copied();
         Some(((place(&job.from)?, place(&job.to)?), job))

@@ -1,8 +1,10 @@
 //! The mesh of a fleet: all pairs are measured in rounds, suspects are measured again, and hosts
 //! that go away cost only their own pairs.
 
+mod at_once;
 mod earlier;
 mod figures;
+mod patterns;
 mod plans;
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,9 @@ use crate::fleet::{Absent, FleetHost};
 use crate::stages::Bench;
 use crate::{Ended, Exit, Failure, Result};
 
+pub use at_once::Together;
 pub use earlier::Earlier;
+pub use patterns::{Load, Pattern};
 pub use plans::{MOST_OF_STAGE, MeshLoad};
 
 /// Returns the name of a stage of the first look, from 1.
@@ -136,6 +140,10 @@ pub struct Survey {
     pub n_rounds: usize,
     /// Why the suspects could not be measured again.
     pub second_failed: Option<String>,
+    /// Loads of many pairs at once, in the order of the patterns.
+    pub at_once: Vec<Together>,
+    /// Why they could not be measured.
+    pub at_once_failed: Option<String>,
     /// Exit of a person's interrupt; the figures are those until then.
     pub interrupted: Option<Exit>,
     /// Time that it took.
@@ -181,6 +189,7 @@ pub fn survey(
             second_failed = walk.third(&mesh, &mut judged);
         }
     }
+    let (at_once, at_once_failed) = walk.at_once(&mesh);
     // What a confirmed host explains is no suspect of its own.
     judged.retain(|one| one.explained_by.is_empty());
     judged.sort_by_key(|one| match one.status() {
@@ -191,7 +200,19 @@ pub fn survey(
     let Walk { absent, interrupted, .. } = walk;
     let took = bench.now().since(begun);
     let fleet = fleet.clone();
-    Ok(Survey { fleet, mesh, judged, absent, failed, n_rounds, second_failed, interrupted, took })
+    Ok(Survey {
+        fleet,
+        mesh,
+        judged,
+        absent,
+        failed,
+        n_rounds,
+        second_failed,
+        at_once,
+        at_once_failed,
+        interrupted,
+        took,
+    })
 }
 
 /// Takes pairs out of rounds, in either order.
@@ -336,6 +357,24 @@ impl Walk<'_> {
         failed
     }
 
+    /// Loads many pairs at once. Returns the figures, and why there are none, if that failed.
+    fn at_once(&mut self, mesh: &Mesh) -> (Vec<Together>, Option<String>) {
+        let loads = patterns::loads(self.fleet, &self.load.at_once, &self.gone());
+        if loads.is_empty() || self.interrupted.is_some() {
+            return (Vec::new(), None);
+        }
+        let draft = self.load.at_once(self.fleet, &loads);
+        let (study, ended) = self.bench.attempt_when_free("at-once", &draft);
+        let failed = self.failed(ended);
+        let Some(study) = study else { return (Vec::new(), failed) };
+        let loads = loads.into_iter().enumerate();
+        let figures = loads.map(|(number, load)| {
+            let sweep = MeshLoad::at_once_sweep(number);
+            Together::of(load, (&study, &sweep), self.fleet, mesh)
+        });
+        (figures.collect(), failed)
+    }
+
     /// Returns the figures of `pairs`, run by run.
     fn values(&self, study: &Study, measure: Measure, pairs: &[Pairing]) -> Vec<f64> {
         pairs.iter().flat_map(|pair| figures::of(study, self.fleet, measure, *pair)).collect()
@@ -350,18 +389,18 @@ impl Walk<'_> {
     }
 
     fn leave_out_absent(&self, rounds: &mut Vec<Vec<Pairing>>) {
-        let gone: HashSet<usize> = self
-            .fleet
-            .hosts
-            .iter()
-            .enumerate()
-            .filter(|(_, name)| self.absent.iter().any(|one| one.host == **name))
-            .map(|(host, _)| host)
-            .collect();
+        let gone = self.gone();
         for round in rounds.iter_mut() {
             round.retain(|(from, to)| !gone.contains(from) && !gone.contains(to));
         }
         rounds.retain(|round| !round.is_empty());
+    }
+
+    /// Returns the hosts that are absent.
+    fn gone(&self) -> Vec<usize> {
+        let names: HashSet<&str> = self.absent.iter().map(|one| one.host.as_str()).collect();
+        let hosts = self.fleet.hosts.iter().enumerate();
+        hosts.filter(|(_, name)| names.contains(name.as_str())).map(|(host, _)| host).collect()
     }
 
     /// Returns whether a stage ended because hosts went away, which are then known as absent.

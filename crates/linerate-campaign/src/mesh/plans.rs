@@ -6,6 +6,7 @@ use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{Nanos, Ratio};
 
 use super::Fleet;
+use super::patterns::{Load, Pattern};
 
 /// Workload of every pair.
 pub(super) const WORKLOAD: &str = "tcp_stream";
@@ -13,7 +14,7 @@ pub(super) const WORKLOAD: &str = "tcp_stream";
 const DRAIN: Nanos = Nanos::from_millis(50);
 
 /// Load of a mesh.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct MeshLoad {
     /// Length of the measurement of a pair in one direction.
     pub measured: Nanos,
@@ -28,6 +29,8 @@ pub struct MeshLoad {
     pub budget: Ratio,
     /// Most pairs of a stage of the first look, [`MOST_OF_STAGE`] as a rule.
     pub most_of_stage: usize,
+    /// Loads of many pairs at once, after the pairs.
+    pub at_once: Vec<Pattern>,
 }
 
 /// Pairs of a stage: its plan and its study are in memory at once, about 200 MB.
@@ -53,6 +56,19 @@ impl MeshLoad {
         let sweeps =
             sweeps.map(|(number, round)| self.sweep(format!("again-{}", number + 1), fleet, round));
         self.draft("mesh-again", self.again, sweeps.collect())
+    }
+
+    /// Returns the plan of loads of many pairs at once, a sweep for each.
+    pub(super) fn at_once(&self, fleet: &Fleet, loads: &[Load]) -> Draft {
+        let sweeps = loads.iter().enumerate();
+        let sweeps = sweeps
+            .map(|(number, load)| self.sweep(Self::at_once_sweep(number), fleet, &load.pairs));
+        self.draft("mesh-at-once", 1, sweeps.collect())
+    }
+
+    /// Returns the name of the sweep of load `number` among those at once.
+    pub(super) fn at_once_sweep(number: usize) -> String {
+        format!("at-once-{}", number + 1)
     }
 
     fn draft(&self, name: &str, repeats: u32, sweeps: Vec<DraftSweep>) -> Draft {

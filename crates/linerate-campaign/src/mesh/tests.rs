@@ -23,6 +23,7 @@ const LOAD: MeshLoad = MeshLoad {
     seed: 1,
     budget: Ratio(1.0),
     most_of_stage: MOST_OF_STAGE,
+    at_once: Vec::new(),
 };
 
 /// Fleet of eight hosts whose pairs have these rates.
@@ -190,6 +191,31 @@ fn a_slow_host_is_named_and_confirmed() {
 }
 
 #[test]
+fn loads_at_once_are_set_beside_their_pairs_alone() {
+    let load = MeshLoad { at_once: vec![Pattern::Bisection, Pattern::Incast], ..LOAD };
+    let surveyed = |bench: &FleetBench| {
+        survey(bench, &fleet(), &load, Vec::new(), Earlier::none(&fleet()))
+            .unwrap_or_else(|_| panic!("it is surveyed"))
+    };
+    let bench = FleetBench::of(|_, _| 100e6);
+    let found = surveyed(&bench);
+    assert_eq!(*bench.stages.borrow(), ["rounds-1", "at-once"]);
+    assert_eq!((found.at_once.len(), found.at_once_failed), (1 + 8, None));
+    // Simulated pairs share nothing, so each has all of its rate.
+    let shares = found.at_once.iter().map(|one| {
+        let (total, alone) = (one.total().expect("a figure"), one.alone.expect("a figure"));
+        (one.load.pattern, one.load.pairs.len(), (total / alone).round())
+    });
+    let shares: Vec<_> = shares.collect();
+    assert_eq!(shares[0], (Pattern::Bisection, 8, 1.0));
+    assert!(shares[1..].iter().all(|share| *share == (Pattern::Incast, 7, 7.0)), "{shares:?}");
+    // A pair without a figure leaves the load without a total.
+    let bench = FleetBench { blocked: Some(["n1", "n2"]), ..FleetBench::of(|_, _| 100e6) };
+    let lacking = surveyed(&bench);
+    assert!(lacking.at_once.iter().any(|one| one.total().is_none()));
+}
+
+#[test]
 fn a_large_fleet_is_measured_in_several_stages() {
     let load = MeshLoad { most_of_stage: 14, ..LOAD };
     let surveyed = |bench: &FleetBench| {
@@ -341,13 +367,13 @@ fn a_pair_whose_directions_were_measured_by_two_stages_is_measured() {
 
 #[test]
 fn a_budget_is_kept_by_pauses() {
-    let rest = |load: MeshLoad| {
+    let rest = |load: &MeshLoad| {
         let draft = load.rounds(&fleet(), &rounds(8));
         draft.sweeps[0].rest.expect("it is set").as_secs_f64()
     };
-    assert!(rest(LOAD).abs() < 1e-9);
+    assert!(rest(&LOAD).abs() < 1e-9);
     let one_percent = MeshLoad { budget: Ratio(0.01), ..LOAD };
-    assert!((rest(one_percent) - 118.8).abs() < 1e-6, "1.2 s of 120 s");
+    assert!((rest(&one_percent) - 118.8).abs() < 1e-6, "1.2 s of 120 s");
     let [all, part] = [LOAD, one_percent].map(|load| load.expected(7).as_secs_f64());
     assert!((part - all - 14.0 * 118.8).abs() < 1e-3, "{all} s, {part} s");
 }

@@ -11,10 +11,8 @@ use socket2::Socket;
 
 use super::{Served, Shared, Slot, StreamRecord, TestRecord, Wants, adapt};
 use crate::session::{Ending, Order, Session};
-use crate::streams::{
-    AsFdObject, Stream, TCP_BLOCK, UDP_BLOCK, cpu_percent, drain_all, receive, send_all,
-    thread_cpu, wait,
-};
+use crate::sockets::{AsFdObject, receive, send_all, wait};
+use crate::streams::{Stream, TCP_BLOCK, UDP_BLOCK, cpu_percent, drain_all, thread_cpu};
 use crate::wire::{Parameters, Protocol, Results, stream_id};
 
 /// Longest time that a message of ours may wait in the socket.

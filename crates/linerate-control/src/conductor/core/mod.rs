@@ -222,11 +222,10 @@ impl Conductor {
         let job_hosts = trials
             .iter()
             .map(|trial| {
-                let ends = |job: &JobSpec| {
-                    let [from, to] = job.agents();
-                    Ok((index(from, trial, hosts)?, index(to, trial, hosts)?))
-                };
-                trial.jobs.iter().map(ends).collect::<Result<Vec<_>>>()
+                let ends = trial.jobs.iter().map(JobSpec::agents);
+                let places = ends
+                    .map(|[from, to]| Ok((index(from, trial, hosts)?, index(to, trial, hosts)?)));
+                places.collect::<Result<Vec<_>>>()
             })
             .collect::<Result<Vec<_>, _>>()?;
         // Before `pending` is made: searches, looks and mixes choose their trials later.

@@ -10,7 +10,7 @@ use linerate_answers::mesh::{self as answers, MeshPlace, MeshRecord};
 use linerate_campaign::Ended;
 use linerate_campaign::ends::{check_lengths, make_folder};
 use linerate_campaign::fleet::{self, Absent, Engine, Gathered};
-use linerate_campaign::mesh::{Earlier, Fleet, MOST_OF_STAGE, MeshLoad, survey};
+use linerate_campaign::mesh::{Earlier, Fleet, MOST_OF_STAGE, MeshLoad, Pattern, survey};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
 use linerate_model::{Nanos, QuantityError, Ratio};
@@ -75,6 +75,10 @@ pub(crate) struct MeshArgs {
     /// look
     #[arg(long, default_value_t = 6)]
     again: u32,
+    /// Load many pairs at once, too: `incast` (all to one, each in turn), `bisection` (half to
+    /// half, both ways), `all` (every pair); several with commas
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', value_parser = pattern)]
+    at_once: Vec<Pattern>,
     /// Seed of the random order
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -119,6 +123,12 @@ fn budget(text: &str) -> Result<Ratio, String> {
     is_share.then_some(share).ok_or_else(|| "expected 0.01 % to 100 %".to_owned())
 }
 
+/// Reads the name of a pattern.
+fn pattern(text: &str) -> Result<Pattern, String> {
+    let found = Pattern::NAMES.iter().find(|(name, _)| *name == text);
+    found.map(|(_, pattern)| *pattern).ok_or_else(|| "expected incast, bisection or all".to_owned())
+}
+
 /// Measures the mesh and prints who differs.
 pub(crate) fn run(args: &MeshArgs, global: Global) -> Outcome {
     if let Some(MeshAction::Compare(args)) = &args.action {
@@ -131,6 +141,7 @@ pub(crate) fn run(args: &MeshArgs, global: Global) -> Outcome {
     let names = ground.testbed.endpoints.iter().map(|endpoint| &endpoint.name);
     let hosts = names.chain(absent.iter().map(|one| &one.host)).cloned();
     let fleet = Fleet::of(hosts.collect(), &listed, &args.groups)?;
+    args.at_once.iter().try_for_each(|pattern| pattern.check(&fleet))?;
     // The others do not wait for a host that went away.
     ground.away = AWAY;
     // Hosts of a lab are always there.
@@ -169,6 +180,7 @@ fn look(
         seed: args.seed,
         budget: args.budget,
         most_of_stage: MOST_OF_STAGE,
+        at_once: args.at_once.clone(),
     };
     let earlier = if args.resume { Earlier::read(&args.out, fleet)? } else { Earlier::none(fleet) };
     if !global.quiet {
