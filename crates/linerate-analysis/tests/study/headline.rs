@@ -5,7 +5,10 @@ use linerate_analysis::diagnosis::Claim;
 use linerate_analysis::{
     Headline, PathEnd, ReadingKind, Stage, StageKind, Surety, headline, study,
 };
-use linerate_model::{BitRate, Campaign, Capacity, Counter, metric};
+use linerate_model::{
+    ARM_AXIS, Arm, BitRate, BoundClass, Campaign, Capacity, Counter, Ratio, Role, TrialRecord,
+    metric,
+};
 
 use crate::fixture::{datagrams, gigabit, job, near, samples, steady, stream, trial, two_hosts};
 
@@ -107,26 +110,66 @@ fn without_evidence_nothing_is_marked_and_the_next_experiment_is_named() {
 
 /// Two streams side by side: one fills a thin link, the other carries five times as much over a
 /// wide one that is half empty.
-#[test]
-fn the_picture_marks_the_stage_that_the_sentence_names() {
-    let mut run = trial(0, vec![job("tcp_stream", "a", "b"), job("tcp_stream", "c", "d")]);
+fn thin_and_wide(number: u32) -> TrialRecord {
+    let mut run = trial(number, vec![job("tcp_stream", "a", "b"), job("tcp_stream", "c", "d")]);
     let carries = |bytes| {
         (steady(&[(Counter::PayloadSent, bytes)]), steady(&[(Counter::PayloadReceived, bytes)]))
     };
     run.jobs = vec![carries(11_700_000), carries(60_000_000)];
+    run
+}
+
+#[test]
+fn the_picture_marks_the_stage_that_the_sentence_names() {
+    let alone = vec![thin_and_wide(0)];
+    let arm = |number: u32| {
+        let mut run = thin_and_wide(number);
+        run.spec.repeat = number / 2;
+        let (name, role) = [("base", Role::Base), ("changed", Role::Changed)][number as usize % 2];
+        run.spec.point.insert(ARM_AXIS.to_owned(), name.into());
+        run.spec.arm = Some(Arm::new(name, role, Ratio(0.02)));
+        run
+    };
+    for trials in [alone, (0..12).map(arm).collect()] {
+        let mut campaign = two_hosts(trials);
+        let thin = Capacity { name: "thin".into(), rate: BitRate(1e8), ..gigabit(&[("a", "b")]) };
+        let wide = Capacity { name: "wide".into(), ..gigabit(&[("c", "d")]) };
+        campaign.header.capacities = vec![thin, wide];
+        let told = told(&campaign);
+        let Some(Claim::Saturated(link)) = &told.limit.claim else { panic!("{:?}", told.limit) };
+        assert!(link.parts()[0].name.starts_with("thin"), "{link}");
+        let marked = told.stages.iter().filter(|stage| stage.limits).map(|stage| &stage.name);
+        assert_eq!(marked.collect::<Vec<_>>(), ["thin"], "{:?}", told.stages);
+        assert_eq!((told.from.as_str(), told.to.as_str()), ("a", "b"));
+    }
+}
+
+/// Three streams in slots of one host bridge, which is full. The third has 93 % of its own slot.
+#[test]
+fn a_part_that_all_jobs_fill_is_named_and_marked_and_no_slot_that_is_almost_full() {
+    let pairs = [("a", "b"), ("c", "d"), ("e", "f")];
+    let mut run = trial(0, pairs.map(|(from, to)| job("tcp_stream", from, to)).to_vec());
+    let carries = |bytes| {
+        (steady(&[(Counter::PayloadSent, bytes)]), steady(&[(Counter::PayloadReceived, bytes)]))
+    };
+    run.jobs = vec![carries(4_700_000), carries(4_700_000), carries(10_900_000)];
     let mut campaign = two_hosts(vec![run]);
-    let thin = Capacity { name: "thin".into(), rate: BitRate(1e8), ..gigabit(&[("a", "b")]) };
-    let wide = Capacity { name: "wide".into(), ..gigabit(&[("c", "d")]) };
-    campaign.header.capacities = vec![thin, wide];
+    let of_bus = |name: &str, rate, pairs: &[(&str, &str)]| Capacity {
+        name: name.into(),
+        edge: name.into(),
+        class: BoundClass::Bus,
+        rate: BitRate(rate),
+        ..gigabit(pairs)
+    };
+    campaign.header.capacities = vec![
+        of_bus("host bridge", 173e6, &pairs),
+        of_bus("slot 0", 54.4e6, &pairs[..1]),
+        of_bus("slot 1", 54.4e6, &pairs[1..2]),
+        of_bus("slot 2", 99e6, &pairs[2..]),
+    ];
     let told = told(&campaign);
-    let Some(Claim::Saturated(link)) = &told.limit.claim else { panic!("{:?}", told.limit) };
-    assert!(link.parts()[0].name.starts_with("thin"), "{link}");
-    let marked: Vec<&str> =
-        told.stages.iter().filter(|stage| stage.limits).map(|stage| stage.name.as_str()).collect();
-    assert_eq!(
-        (told.from.as_str(), told.to.as_str(), marked),
-        ("a", "b", vec!["thin"]),
-        "{:?}",
-        told.stages
-    );
+    let Some(Claim::Saturated(part)) = &told.limit.claim else { panic!("{:?}", told.limit) };
+    let marked = told.stages.iter().filter(|stage| stage.limits).map(|stage| &stage.name);
+    assert_eq!(marked.collect::<Vec<_>>(), ["host bridge"], "{:?}", told.stages);
+    assert_eq!(part.parts().iter().map(|one| &one.name).collect::<Vec<_>>(), ["host bridge"]);
 }

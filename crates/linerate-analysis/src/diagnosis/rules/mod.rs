@@ -429,37 +429,28 @@ fn is_bus(class: BoundClass) -> bool {
     class == BoundClass::Bus
 }
 
-/// Returns the first flow of `point` whose goodput is at least `share` of its lowest ceiling, with
-/// the evidence and the part that sets the ceiling.
+/// Returns the flow of `point` whose goodput is nearest to its lowest ceiling, if that is of a
+/// wanted class and goodput at least `share` of it, with the evidence and the part that sets the
+/// ceiling; of equals the first.
 fn at_ceiling(
     point: &PointStudy,
     share: f64,
     wanted: impl Fn(BoundClass) -> bool,
 ) -> Option<(&JobStudy, Direction, Evidence, CeilingSubject)> {
-    let mut limited = flows(point).filter_map(|(job, direction)| {
-        let (evidence, subject) = lowest_ceiling(point, job, direction, share, &wanted)?;
-        Some((job, direction, evidence, subject))
-    });
-    limited.next().filter(|_| may_be_judged(point))
-}
-
-/// Returns the lowest ceiling of the flow, if it is of a wanted class and the flow reaches `share`
-/// of it.
-fn lowest_ceiling(
-    point: &PointStudy,
-    job: &JobStudy,
-    direction: Direction,
-    share: f64,
-    wanted: &impl Fn(BoundClass) -> bool,
-) -> Option<(Evidence, CeilingSubject)> {
-    let metric = job.metric(metric::GOODPUT, direction)?;
-    let share = metric.share.filter(|reached| *reached >= share)?;
-    let ceiling =
+    let limited = flows(point).filter_map(|(job, direction)| {
+        let metric = job.metric(metric::GOODPUT, direction)?;
+        let reached = metric.share.filter(|reached| *reached >= share)?;
         // Only the lowest ceiling counts. If another class sets it, this class is not the limit.
-        point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
-    let goodput = metric.estimate?.value;
+        let ceiling =
+            point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
+        Some((job, direction, metric.estimate?.value, reached, ceiling))
+    });
+    // A job can come near to the ceiling of its own link while a part that all jobs share is full
+    // and limits it. Then the sum of all is nearer to its ceiling.
+    let nearest = limited.reduce(|best, other| if other.3 > best.3 { other } else { best });
+    let (job, direction, goodput, share, ceiling) = nearest.filter(|_| may_be_judged(point))?;
     let evidence = Evidence::OfCeiling { goodput, share, ceiling: Box::new(ceiling.clone()) };
-    Some((evidence, ceiling.subject.clone()))
+    Some((job, direction, evidence, ceiling.subject.clone()))
 }
 
 /// Returns the advice to use twice as many flows, which several CPUs of `end` share.

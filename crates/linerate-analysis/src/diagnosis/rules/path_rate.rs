@@ -52,7 +52,12 @@ fn full_link(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option
 fn saturation(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<f64> {
     let is_elsewhere = cross_traffic::is_shared(point, job, direction)
         || reverse_path::waits(point, job, direction);
-    if !only_the_path(job, direction) || room(job, direction) <= ROOM || is_elsewhere {
+    // The job that adds up all others is the last one. Where it fills what all share, no unknown
+    // link has to explain what one job gets of it.
+    let mut together = point.jobs.iter().rev().filter(|job| !job.background);
+    let is_known = room(job, direction) <= ROOM
+        || together.next().is_some_and(|all| room(all, direction) <= ROOM);
+    if !only_the_path(job, direction) || is_known || is_elsewhere {
         return Some(0.0);
     }
     let near = MeasuredLink::of(point, job, direction)
@@ -189,6 +194,19 @@ mod tests {
         }
         assert_eq!(RULE.judge(&waits), None, "a worker waits for a CPU");
         assert_eq!(RULE.judge(&point(&[("goodput", 0.97e9), ("rtt", 0.01)])), None);
+    }
+
+    #[test]
+    fn it_is_silent_where_all_jobs_fill_what_they_share() {
+        let beside = |share| {
+            let mut point = queued(0.044, &[]);
+            let mut all = point.jobs[0].clone();
+            all.metrics[0].share = Some(share);
+            point.jobs.push(all);
+            RULE.judge(&point)
+        };
+        assert!(beside(0.8).is_some());
+        assert_eq!(beside(0.99), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use linerate_model::{ARM_AXIS, Metric, Role, TrialId};
 
 use super::super::pairs::arm_removed;
 use super::super::{Comparison, PointStudy, SearchStudy, Study};
-use super::{best, busiest};
+use super::{best, drawn};
 use crate::compare::{Change, Scale};
 
 /// Returns the trials of points whose records [`headline`](super::headline) reads.
@@ -54,7 +54,7 @@ pub(super) fn arms<'a>(
     let [base, changed] = [&comparison.base.name, &comparison.changed.name]
         .map(|name| comparison.point_of(name, study));
     let base = base?;
-    let job = busiest(base);
+    let job = drawn(study, base);
     // The arm of a job alone numbers its jobs from zero; in the mix the same job has another
     // number.
     let among_all = job.map(|job| match comparison.base.role {

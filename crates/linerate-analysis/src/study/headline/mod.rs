@@ -8,7 +8,7 @@
 //! change (see [`beside`]). Figures are medians over the trials that carry figures, over the
 //! measured span. A stage without readings is never filled from its neighbours. Not covered: the
 //! inside of networks that count nothing, and the shares of a stage that several parallel jobs use
-//! (the job with the highest rate is drawn).
+//! (drawn is the job in the finding, or the one with the highest rate).
 
 mod beside;
 mod between;
@@ -208,13 +208,7 @@ pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
         // both exist.
         Some(best) => match beside::arms(study, best) {
             Some(arms) => arms.map(told_of),
-            None => {
-                // The path drawn is that of the job in the finding.
-                let leading = diagnosis::of_point(study, best).into_iter().next();
-                let number =
-                    leading.and_then(|finding| mark::job(&finding, best)).or_else(|| busiest(best));
-                return Some(told_of((best, number)));
-            }
+            None => return Some(told_of((best, drawn(study, best)))),
         },
         None => match beside::searches(study) {
             Some(arms) => arms.map(found_by),
@@ -242,6 +236,13 @@ fn rank(point: &PointStudy) -> Option<(std::cmp::Reverse<usize>, f64)> {
     // Kinds of figures are in order of preference, so an earlier kind ranks higher than any value
     // of a later one.
     Some((std::cmp::Reverse(kind), figure.estimate?.value))
+}
+
+/// Returns the number of the job of `point` whose path is drawn: that of the leading finding, or
+/// the busiest one.
+fn drawn(study: &Study, point: &PointStudy) -> Option<usize> {
+    let leading = diagnosis::of_point(study, point).into_iter().next();
+    leading.and_then(|finding| mark::job(&finding, point)).or_else(|| busiest(point))
 }
 
 /// Returns the number of the job of `point` that carries most.
