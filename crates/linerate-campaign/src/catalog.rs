@@ -84,7 +84,7 @@ pub static PLANS: &[Preset] = presets!("plans":
     Frames => "fire-hose", "frames", "frames-quick", "path_probe", "zero-loss";
     Disks => "ftp", "http", "storage-rounds", "together";
     Compared => "cut-through", "placement", "shared-edge", "with-device";
-    Published => "cisco-draws", "cisco-payload", "cisco-ports",
+    Published => "cisco-draws", "cisco-failover", "cisco-payload", "cisco-ports",
         "hp-clients", "hp-server", "idt-latency", "idt-mixed", "idt-sizes", "idt-throughput",
         "intel-causes", "intel-cpu", "intel-link-speed", "intel-tables", "sun-buses", "sun-host",
         "sun-link", "sun-platform";
@@ -97,7 +97,7 @@ pub static LABS: &[Preset] = presets!("labs":
     Devices => "device", "device-bridge", "device-forwarding", "device-router",
         "device-stalls", "fan-in", "shared-edge";
     Sidebands => "ncsi", "ncsi-100m", "ncsi-10g", "ncsi-cpu", "ncsi-paper", "ncsi-tuned";
-    Testbeds => "cisco-expander", "cisco-polarised", "cisco-vic", "hp-ftp",
+    Testbeds => "cisco-expander", "cisco-failover", "cisco-polarised", "cisco-vic", "hp-ftp",
         "idt-mixed", "idt-pcie", "sun-buses", "sun-link", "sun-platform",
         "sun-slower";
 );

@@ -10,6 +10,7 @@ use linerate_sys::clock::monotonic;
 use crate::controller::Running;
 use crate::description::Description;
 use crate::element;
+use crate::failing::Failing;
 use crate::layout::{DeviceKind, Layout, Namespace, SwitchPort, layout};
 use crate::middle::Middle;
 use crate::quota::Quota;
@@ -25,6 +26,7 @@ const SEGMENTATION_OFFLOADS: [&str; 4] = ["tso", "gso", "gro", "tx-udp-segmentat
 pub struct Lab {
     layout: Layout,
     middles: Vec<Middle>,
+    failing: Vec<Failing>,
     controllers: Vec<Running>,
     elements: Vec<element::Running>,
     quotas: Vec<Quota>,
@@ -42,6 +44,7 @@ impl Lab {
         let mut lab = Self {
             layout: layout(description, instance),
             middles: Vec::new(),
+            failing: Vec::new(),
             controllers: Vec::new(),
             elements: Vec::new(),
             quotas: Vec::new(),
@@ -82,6 +85,9 @@ impl Lab {
                     Middle::start(namespace, interfaces, passage)?
                 }
             });
+        }
+        for cables in &lab.layout.cables {
+            lab.failing.push(Failing::start(cables.clone())?);
         }
         Ok(lab)
     }
@@ -194,6 +200,7 @@ impl Drop for Lab {
         // The threads hold interfaces of the namespaces: they end first. The supervisor ends last,
         // so that a kill in between is still cleaned up.
         self.middles.clear();
+        self.failing.clear();
         self.made.clear();
         self.quotas.clear();
         self.supervisor.dismiss();
@@ -241,6 +248,9 @@ fn mitigate(namespace: &str, device: &str, interval: Nanos) -> Result<()> {
 
 fn furnish(namespace: &Namespace) -> Result<()> {
     run("ip", &["-n", &namespace.name, "-batch", "-"], Some(&namespace.ip))?;
+    if !namespace.bridge.is_empty() {
+        run("bridge", &["-n", &namespace.name, "-batch", "-"], Some(&namespace.bridge))?;
+    }
     for device in &namespace.offloads_off {
         let mut arguments = vec!["netns", "exec", &namespace.name, "ethtool", "-K", device];
         for offload in SEGMENTATION_OFFLOADS {

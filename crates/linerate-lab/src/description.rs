@@ -47,6 +47,13 @@
 //! faults = { drop_one_in = 100, drop_ratio = "0.1 %", duplicate_one_in = 1000,
 //!            reorder_one_in = 500, reorder_by = 3, reflect_one_in = 800, seed = 7 }
 //!
+//! [[failover]]             # an interface at each of two hosts, and two cables between them
+//! ends = ["a", "b"]        # as for a link
+//! every = "3 s"            # from one failure to the next; the cables fail in turn
+//! length = "1 s"           # of each
+//! unnoticed = "50 ms"      # until the carrier goes; the other cable takes over then; absent: none
+//! backup = true            # false: the other cable does not take over
+//!
 //! [[bus]]                  # tree of capacities between two hosts; its leaves are interfaces
 //! between = ["a", "b"]
 //! edge = [                 # parents before children
@@ -71,6 +78,7 @@
 
 mod controller;
 mod element;
+mod failover;
 mod host;
 
 use std::collections::BTreeMap;
@@ -83,6 +91,7 @@ use serde::Deserialize;
 use controller::ControllerText;
 pub use controller::{Checksum, Controller, ControllerFaults, Overflow, Port};
 pub use element::{Element, Faults, Forwarding, Stall};
+pub use failover::Failover;
 pub use host::HostSettings;
 use host::HostText;
 
@@ -105,6 +114,8 @@ pub struct Description {
     pub controllers: Vec<Controller>,
     /// Emulated devices under test.
     pub elements: Vec<Element>,
+    /// Interfaces with two cables, of which the first fails.
+    pub failovers: Vec<Failover>,
     /// Switches whose ports count as independent observers.
     pub observed: Vec<String>,
 }
@@ -291,6 +302,8 @@ struct File {
     controller: Vec<toml::Spanned<ControllerText>>,
     #[serde(default)]
     element: Vec<toml::Spanned<Element>>,
+    #[serde(default)]
+    failover: Vec<toml::Spanned<Failover>>,
 }
 
 #[derive(Deserialize)]
@@ -355,11 +368,24 @@ impl Description {
             .collect();
         let elements =
             file.element.into_iter().map(|one| element::read(one, &nodes, &mut problems)).collect();
+        let failovers =
+            file.failover.into_iter().map(|one| failover::read(one, &nodes, &mut problems));
+        let failovers = failovers.collect();
         let observed = file.switch.iter().filter(|switch| switch.observed);
         let observed = observed.map(|switch| switch.name.get_ref().clone()).collect();
         let Header { name, summary, family, .. } = file.lab;
-        let description =
-            Self { name, summary, family, nodes, links, buses, controllers, elements, observed };
+        let description = Self {
+            name,
+            summary,
+            family,
+            nodes,
+            links,
+            buses,
+            controllers,
+            elements,
+            failovers,
+            observed,
+        };
         check_endpoints(&description, &mut problems);
         (Some(description), problems)
     }
@@ -539,8 +565,12 @@ fn check_endpoints(description: &Description, problems: &mut Vec<Problem>) {
     let of_controllers =
         description.controllers.iter().flat_map(|c| [&c.network.to, &c.sideband.to]);
     let of_elements = description.elements.iter().flat_map(|element| &element.ends);
-    let of_cables =
-        of_links.chain(of_controllers).chain(of_elements).filter(|end| is_host(&end.node));
+    let of_failovers = description.failovers.iter().flat_map(|failover| &failover.ends);
+    let of_cables = of_links
+        .chain(of_controllers)
+        .chain(of_elements)
+        .chain(of_failovers)
+        .filter(|end| is_host(&end.node));
     let mut seen: Vec<&str> = of_cables.map(|end| end.endpoint.as_str()).collect();
     seen.extend(
         description

@@ -8,9 +8,11 @@ use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Nanos, Rat
 use crate::description::{
     Controller, Description, ETHERNET_HEADER, Element, Link, LinkEnd, NodeKind,
 };
+use crate::failing::Cables;
 
 mod addressing;
 mod capacities;
+mod failover;
 mod port_channel;
 mod tree;
 
@@ -44,6 +46,8 @@ pub struct Layout {
     pub links: Vec<String>,
     /// Emulated devices between interfaces.
     pub devices: Vec<Device>,
+    /// Cables that fail.
+    pub cables: Vec<Cables>,
     /// Hosts and endpoints. A host is reached by [`Namespace::name`], with a command that the
     /// caller chooses.
     pub testbed: Testbed,
@@ -55,10 +59,12 @@ pub struct Layout {
 
 impl Layout {
     /// Returns whether the lab works without its maker. Links with delay or faults, devices and
-    /// controllers do not, because that process carries their frames. Shares of a CPU need it too.
+    /// controllers do not, because that process carries their frames. Shares of a CPU and cables
+    /// that fail need it too.
     #[must_use]
     pub fn stands_alone(&self) -> bool {
-        self.devices.is_empty() && self.namespaces.iter().all(|namespace| namespace.cpu.is_none())
+        let is_passive = self.devices.is_empty() && self.cables.is_empty();
+        is_passive && self.namespaces.iter().all(|namespace| namespace.cpu.is_none())
     }
 }
 
@@ -86,6 +92,8 @@ pub struct Namespace {
     pub sysctls: Vec<String>,
     /// `ip` batch lines.
     pub ip: Vec<String>,
+    /// `bridge` batch lines.
+    pub bridge: Vec<String>,
     /// `tc` batch lines.
     pub tc: Vec<String>,
     /// Interfaces whose segmentation offloads are switched off.
@@ -202,6 +210,7 @@ pub fn layout(description: &Description, instance: &str) -> Layout {
     plan.place_controllers();
     plan.place_elements();
     plan.place_buses();
+    plan.place_failovers();
     plan.address();
     plan.route();
     plan.finish()
@@ -215,6 +224,7 @@ struct Planner<'a> {
     middles: Vec<Namespace>,
     links: Vec<String>,
     devices: Vec<Device>,
+    cables: Vec<Cables>,
     ports: Vec<Port>,
     n_segments: usize,
     segment_of_switch: BTreeMap<usize, usize>,
@@ -260,6 +270,7 @@ impl<'a> Planner<'a> {
             middles: Vec::new(),
             links: Vec::new(),
             devices: Vec::new(),
+            cables: Vec::new(),
             ports: Vec::new(),
             n_segments: 0,
             segment_of_switch: BTreeMap::new(),
@@ -499,6 +510,7 @@ impl<'a> Planner<'a> {
             namespaces: self.namespaces.into_iter().chain(self.middles).collect(),
             links: self.links,
             devices: self.devices,
+            cables: self.cables,
             capacities: self.capacities,
             observed: self.observed,
         }
@@ -509,13 +521,13 @@ impl<'a> Planner<'a> {
 mod tests {
     use super::*;
 
-    fn lay(text: &str) -> Layout {
+    pub(super) fn lay(text: &str) -> Layout {
         let (description, problems) = Description::parse(text);
         assert_eq!(problems, []);
         layout(&description.expect("no problem"), "t")
     }
 
-    const HEAD: &str = "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n";
+    pub(super) const HEAD: &str = "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n";
 
     #[test]
     fn a_shaped_link_has_a_bucket_at_both_ends_and_no_offloads() {

@@ -8,8 +8,9 @@
 //!
 //! A lab emulates where packets are received and what they cost, rate, buffer, delay, exact loss
 //! and duplication of datagrams, MTU, offloads, forwarding, buses shared by several interfaces,
-//! port channels, network controllers with a sideband, and devices under test with a known
-//! capacity, buffer, stalls, loss, order and reflection, cut-through or store-and-forward.
+//! port channels, cables that fail beside a second one, network controllers with a sideband, and
+//! devices under test with a known capacity, buffer, stalls, loss, order and reflection,
+//! cut-through or store-and-forward.
 //!
 //! # Examples
 //! ```
@@ -45,6 +46,7 @@ pub mod controller;
 mod description;
 mod draw;
 pub mod element;
+mod failing;
 mod layout;
 mod middle;
 mod pass_through;
@@ -56,9 +58,10 @@ mod tool;
 
 pub use build::Lab;
 pub use description::{
-    Bus, BusEdge, Checksum, Controller, ControllerFaults, Description, Element, Family, Faults,
-    Forwarding, Hash, HostSettings, Link, LinkEnd, Node, NodeKind, Overflow, Port, Stall,
+    Bus, BusEdge, Checksum, Controller, ControllerFaults, Description, Element, Failover, Family,
+    Faults, Forwarding, Hash, HostSettings, Link, LinkEnd, Node, NodeKind, Overflow, Port, Stall,
 };
+pub use failing::{CableEnd, Cables};
 pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, SwitchPort, layout, link_of};
 pub use reap::{abandoned, forget, is_device, reap};
 pub use tool::{LabError, Result};

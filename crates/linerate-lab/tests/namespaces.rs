@@ -67,6 +67,24 @@ fn every_shipped_lab_stands_and_its_endpoints_reach_each_other() {
     }
 }
 
+#[test]
+fn the_second_cable_carries_frames_while_the_first_is_down() {
+    let Some(()) = privileged() else { return };
+    let text = "[lab]\nname='f'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[failover]]\n\
+        ends=['a','b']\nevery='20 s'\nlength='19 s'\n";
+    let instance = format!("{}f", std::process::id());
+    let lab = Lab::build(&describe(text), &instance).expect("built");
+    let at = format!("ip -n lr-{instance}-a -o link show");
+    let is_down = |port: &str| !ran(&format!("{at} {port}")).contains("LOWER_UP");
+    eventually("the first cable fails", || is_down("b0f0"));
+    assert!(!is_down("b0f1") && !is_down("b0"), "the bridge keeps its carrier");
+    let [_, b] = &lab.testbed().endpoints[..] else { panic!("two endpoints") };
+    // A datagram may be lost while the kernel resolves the address.
+    let address = b.address.expect("placed");
+    let command = format!("ip netns exec lr-{instance}-a ping -c 5 -W 2 {address}");
+    assert!(ran(&command).contains(" bytes from "), "nothing came back");
+}
+
 /// Lab with everything that is visible from outside: namespaces, one of them of an emulated device,
 /// and a control group if the host has any.
 const EVERYTHING: &str = "[lab]\nname='k'\n[[host]]\nname='a'\ncpu='50 \

@@ -89,7 +89,7 @@ pub use search::{Goal, LoadUnit, Method, Purpose, Search, Searched, Step};
 pub use secret::{ServerAddress, masked, redact, redacted};
 pub use series::{SamplerName, Series, SeriesSpec, WrittenSeries};
 pub use tally::{
-    Counter, CounterChanges, Counters, FlowReport, FlowTcp, ForeignEnd, Interval, LastGap,
+    Counter, CounterChanges, Counters, FlowReport, FlowTcp, ForeignEnd, Gap, Interval, LastGap,
     SocketValue, StepGap,
 };
 pub use tcp::{TcpState, counter_growth};

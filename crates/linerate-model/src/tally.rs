@@ -453,6 +453,10 @@ pub struct FlowReport {
     /// The last gap in the numbers received, where the receiver kept it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_gap: Option<LastGap>,
+    /// The most numbers in a row that were jumped over, zero if none was; `None` where the receiver
+    /// kept no gaps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_gap: Option<Gap>,
     /// Of each of the first bursts the response time of the slowest frame, ns, in their order; 0
     /// where none of a burst came. Of all flows of a worker together, with its first flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -483,6 +487,18 @@ pub struct ForeignEnd {
     /// Share of one CPU that its program used for all flows; `None` if it does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
+}
+
+/// Numbers of a flow that were jumped over on receipt, and the time from the frame before them to
+/// the frame behind them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// How many.
+    pub missing: u64,
+    /// Between the arrivals of the two frames.
+    pub seen: Nanos,
+    /// Between the moments at which the two were to depart; `None` if one-way times are not known.
+    pub scheduled: Option<Nanos>,
 }
 
 /// The last numbers of a flow that were jumped over on receipt; times by the receiver's clock, from

@@ -177,9 +177,12 @@ static CISCO: Recipe = Recipe {
         step("draws-polarised", "cisco-draws", "cisco-polarised", FOUR_FLOWS)
             .on_hosts(OnHosts::Nothing),
         step("placement", "placement", "pair", HALF_SECONDS),
+        // A failure every three seconds: shorter trials have none.
+        step("failover", "cisco-failover", "cisco-failover", &["campaign.repeats=3"])
+            .on_hosts(OnHosts::Nothing),
     ],
     judge: |studies| match studies {
-        [payload, vic, expander, vic_draws, expander_draws, polarised, placement] => {
+        [payload, vic, expander, vic_draws, expander_draws, polarised, placement, failover] => {
             let studies = CiscoStudies {
                 payload,
                 vic,
@@ -188,6 +191,7 @@ static CISCO: Recipe = Recipe {
                 expander_draws,
                 polarised,
                 placement,
+                failover,
             };
             Some(cisco_vic(&studies))
         }

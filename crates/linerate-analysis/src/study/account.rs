@@ -5,7 +5,7 @@
 //! or frame belongs to the span in which it was sent ([`super::loss_series`]); answered are those
 //! that came, open those of an open load that were never sent.
 
-use linerate_model::{Counter, Direction, OperationKind, metric};
+use linerate_model::{Counter, Direction, Gap, OperationKind, metric};
 
 use super::figures::Figures;
 use super::flow::Flow;
@@ -61,6 +61,26 @@ impl Sent {
     }
 }
 
+/// The longest outage among the flows of `flow`. Nothing where receivers keep no gaps, or frames
+/// overtook each other and may have filled them.
+fn put_outage(figures: &mut Figures, flow: &Flow<'_>) {
+    let Some(receiver) = flow.own_receiver() else { return };
+    if receiver.flows.iter().any(|flow| flow.counters[Counter::Reordered] > 0) {
+        return;
+    }
+    let kept: Option<Vec<Gap>> = receiver.flows.iter().map(|flow| flow.longest_gap).collect();
+    let Some(longest) = kept.unwrap_or_default().into_iter().max_by_key(|gap| gap.missing) else {
+        return;
+    };
+    // The clock of the sender is not disturbed by a receiver that waited for a CPU.
+    let length = match longest.missing {
+        0 => 0.0,
+        _ => longest.scheduled.unwrap_or(longest.seen).as_secs_f64(),
+    };
+    figures.put(metric::OUTAGE, flow.direction, length);
+    figures.put(metric::OUTAGE_LOST, flow.direction, longest.missing as f64);
+}
+
 /// The figures of the datagrams and frames of `job`.
 pub(super) fn loss_figures(figures: &mut Figures, job: &Job<'_>, span: Span, losses: &[LossStudy]) {
     let sent = |loss: &LossStudy| {
@@ -68,6 +88,11 @@ pub(super) fn loss_figures(figures: &mut Figures, job: &Job<'_>, span: Span, los
     };
     for loss in losses {
         put_losses(figures, loss.direction, loss, sent(loss));
+    }
+    for loss in losses {
+        if let Some(flow) = job.flow(loss.direction) {
+            put_outage(figures, &flow);
+        }
     }
     // A sum of one direction would repeat it.
     if let [first, second] = losses {
@@ -147,4 +172,43 @@ fn put_fates(figures: &mut Figures, direction: Direction, fates: Fates) {
     figures.put(metric::OPERATIONS_ANSWERED, direction, fates.answered as f64);
     figures.put(metric::OPERATIONS_LOST, direction, fates.lost as f64);
     figures.put(metric::OPERATIONS_OPEN, direction, fates.open as f64);
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::{FlowReport, Interval, JobRecord, Nanos};
+
+    use super::*;
+
+    fn outage(flows: &[(Option<Gap>, u64)]) -> [Option<f64>; 2] {
+        let mut sender = JobRecord::default();
+        let mut interval = Interval { end: Nanos::from_secs(1), ..Interval::default() };
+        interval.counters[Counter::PayloadSent] = 1;
+        interval.counters[Counter::PayloadReceived] = 1;
+        sender.intervals.push(interval);
+        let mut receiver = sender.clone();
+        for (gap, reordered) in flows {
+            let mut flow = FlowReport { longest_gap: *gap, ..FlowReport::default() };
+            flow.counters[Counter::Reordered] = *reordered;
+            receiver.flows.push(flow);
+        }
+        let mut figures = Figures::default();
+        let flow = Flow::between(Direction::Tx, [&sender, &receiver], "frames");
+        put_outage(&mut figures, &flow.expect("it carries data"));
+        [metric::OUTAGE, metric::OUTAGE_LOST].map(|metric| figures.get(metric, Direction::Tx))
+    }
+
+    #[test]
+    fn the_flow_that_missed_most_has_the_outage_by_the_senders_clock() {
+        let gap = |missing, seen, scheduled: Option<u64>| {
+            let [seen, scheduled] = [Some(seen), scheduled].map(|ms| ms.map(Nanos::from_millis));
+            Some(Gap { missing, seen: seen.unwrap_or_default(), scheduled })
+        };
+        let two = [(gap(3, 90, Some(4)), 0), (gap(49, 70, Some(50)), 0)];
+        assert_eq!(outage(&two), [Some(0.05), Some(49.0)]);
+        assert_eq!(outage(&[(gap(49, 70, None), 0)]), [Some(0.07), Some(49.0)], "another clock");
+        assert_eq!(outage(&[(gap(0, 0, None), 0)]), [Some(0.0), Some(0.0)], "nothing is missing");
+        assert_eq!(outage(&[two[0], (None, 0)]), [None; 2], "a receiver that keeps no gaps");
+        assert_eq!(outage(&[(gap(49, 70, Some(50)), 1)]), [None; 2], "a frame was overtaken");
+    }
 }

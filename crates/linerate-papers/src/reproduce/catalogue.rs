@@ -84,7 +84,7 @@ const ONE_FLOW: Sources = &[("ports-vic", "one flow"), ("ports-expander", "one f
 const PLATFORMS: Sources = &[("sun-platform", ""), ("sun-slower", "")];
 
 /// Every shape of every paper.
-pub static SHAPES: [Definition; 77] = [
+pub static SHAPES: [Definition; 80] = [
     of(
         "S1.2",
         Emulated,
@@ -215,6 +215,19 @@ pub static SHAPES: [Definition; 77] = [
         "the receive queue was not moved in earnest: the placebo has an effect",
     ),
     of("V3.6b", Measured, &[("placement", "worker beside")], "the placebo has an effect"),
+    of(
+        "V3.7a",
+        Emulated,
+        &[("failover", "failover")],
+        "no cable takes over: the outage is as long as without failover",
+    ),
+    of(
+        "V3.7b",
+        Circular,
+        &[("failover", "failover")],
+        "the outage is shorter than the time in which frames are lost",
+    ),
+    of("V3.7c", Emulated, &[("failover", "failover")], "one frame in ten is missing in the count"),
     of("S4.6", Emulated, &[("clients", "clients")], "half the frames are small"),
     of("V4.1a", Circular, &[("clients", "clients")], "the total keeps growing slowly past S/c"),
     of("V4.1b", Circular, &[("clients", "clients")], "a client past the knee costs 10 %"),

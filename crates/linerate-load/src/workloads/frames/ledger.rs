@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use linerate_model::{Counter, Counters, FrameClocks, LastGap, Nanos, PeerClock};
+use linerate_model::{Counter, Counters, FrameClocks, Gap, LastGap, Nanos, PeerClock};
 use linerate_packet::frame::{SIGNATURE_BYTES, Signature};
 
 use crate::Tally;
@@ -91,12 +91,32 @@ pub(super) struct Received {
     last: Option<(u64, u64)>,
     /// The last gap in the numbers, times on our monotonic clock.
     pub(super) last_gap: Option<LastGap>,
+    /// The most numbers in a row that were jumped over.
+    pub(super) longest_gap: Gap,
+    /// When the newest frame came and was to depart.
+    newest: Option<(Nanos, Option<Nanos>)>,
 }
 
 impl Received {
     /// Highest number seen, plus one.
     pub(super) fn next_sequence(&self) -> u64 {
         self.sequence.next()
+    }
+
+    /// Records the arrival of frame `sequence`, behind all before it, where `expected` was next.
+    #[inline]
+    fn advance(&mut self, expected: u64, sequence: u64, seen: Nanos, scheduled: Option<Nanos>) {
+        let before = self.newest.replace((seen, scheduled));
+        if sequence == expected {
+            return;
+        }
+        self.last_gap = Some(LastGap { behind: sequence, seen, scheduled });
+        let missing = sequence - expected;
+        // A gap before the first frame has no beginning.
+        if let Some((came, departed)) = before.filter(|_| missing > self.longest_gap.missing) {
+            let scheduled = scheduled.zip(departed).map(|(behind, before)| behind.since(before));
+            self.longest_gap = Gap { missing, seen: seen.since(came), scheduled };
+        }
     }
 
     /// Records the difference to the frame sent just before, if that one's delay is known.
@@ -225,8 +245,8 @@ impl Ledger {
                     tally.times.service.record(service);
                     flow.vary(sequence, service, tally);
                 }
-                if sequence > expected {
-                    flow.last_gap = Some(LastGap { behind: sequence, seen: at, scheduled });
+                if sequence >= expected {
+                    flow.advance(expected, sequence, at, scheduled);
                 }
                 Counter::DatagramsReceived
             }
@@ -365,6 +385,24 @@ mod tests {
         }
         let gap = LastGap { behind: 7, seen: Nanos(890), scheduled: Some(Nanos(800)) };
         assert_eq!(ledger.flow(0).and_then(|flow| flow.last_gap), Some(gap));
+    }
+
+    #[test]
+    fn the_longest_gap_has_the_times_between_the_frames_around_it() {
+        let mut ledger = Ledger::new(1, TAGS, 0, 1, Clocks::One);
+        let mut tally = Tally::new(Times::ALL);
+        let mut longest = |frames: &[(u64, u64, u64)]| {
+            for (sequence, scheduled, at) in frames {
+                let payload = payload(2, 0, *sequence, *scheduled, 0);
+                ledger.arrived(&payload, 1, Nanos(*at), &mut tally);
+            }
+            ledger.flow(0).map(|flow| flow.longest_gap)
+        };
+        let none = Gap { missing: 0, seen: Nanos(0), scheduled: None };
+        assert_eq!(longest(&[(2, 300, 360), (3, 400, 470)]), Some(none), "it has no beginning");
+        let gap = Gap { missing: 3, seen: Nanos(420), scheduled: Some(Nanos(400)) };
+        assert_eq!(longest(&[(7, 800, 890), (8, 900, 999), (10, 1100, 1999)]), Some(gap));
+        assert_eq!(longest(&[(9, 1000, 2010), (14, 1500, 2011)]), Some(gap), "not longer");
     }
 
     #[test]

@@ -327,7 +327,11 @@ impl Worker for FramesWorker {
             let mut next_sequence =
                 own.map_or(0, Received::next_sequence).max(others.next_sequence);
             // With a flow at several queues, each ledger knows only the gaps of its own.
-            let last_gap = own.and_then(|flow| flow.last_gap).filter(|_| others.next_sequence == 0);
+            let alone = own.filter(|_| others.next_sequence == 0);
+            let last_gap = alone.and_then(|flow| flow.last_gap);
+            // A sender receives nothing, and has no gaps.
+            let receives = self.parts.halves.receive().is_some();
+            let longest_gap = alone.filter(|_| receives).map(|flow| flow.longest_gap);
             if let Some(transmit) = self.parts.halves.transmit() {
                 let (frames, payload) = transmit.sent(idx);
                 counters[Counter::DatagramsSent] = frames;
@@ -349,6 +353,7 @@ impl Worker for FramesWorker {
                 socket: BTreeMap::new(),
                 modes: modes.clone(),
                 last_gap,
+                longest_gap,
                 bursts: if idx == 0 { self.parts.ledger.bursts().to_vec() } else { Vec::new() },
                 tcp: None,
                 probe: None,

@@ -1,4 +1,4 @@
-//! Cisco UCS VIC 1240/1280 on RHEL 6.2 (2012), items S3.1 to S3.9, shapes V3.1 to V3.6 of
+//! Cisco UCS VIC 1240/1280 on RHEL 6.2 (2012), items S3.1 to S3.9, shapes V3.1 to V3.7 of
 //! docs/methodology/papers.md#shapes.
 //!
 //! *VIC* is the adapter with two ports on each of two fabrics, *expander* the same with four; the
@@ -7,6 +7,7 @@
 //! are delivered, unless they say frames. What is not reproduced: the paper's host (one receive
 //! queue, no RSS), which kept many flows below what their ports carry.
 
+mod failover;
 mod settings;
 mod shapes;
 mod tables;
@@ -36,6 +37,8 @@ pub struct CiscoStudies<'a> {
     pub polarised: &'a Study,
     /// `placement` without the expander.
     pub placement: &'a Study,
+    /// `cisco-failover`.
+    pub failover: &'a Study,
 }
 
 /// The emulation runs at a hundredth of the paper's rates.

@@ -5,7 +5,8 @@ use linerate_model::{Direction, Validity, metric};
 
 use super::{
     CiscoStudies, Draws, EXPANDER_PORTS, FABRICS, PORT, Packets, SLOT, VIC_PORTS, bound,
-    busiest_worker, coordinate, draws, ideal, most, most_flows, one_flow, packets, sweep, whole,
+    busiest_worker, coordinate, draws, failover, ideal, most, most_flows, one_flow, packets, sweep,
+    whole,
 };
 use crate::reproduce::{Shape, judged, mbit, not_judged, shape};
 use linerate_analysis::compare::Effect;
@@ -48,6 +49,7 @@ pub(super) fn all(studies: &CiscoStudies<'_>) -> Vec<Shape> {
     }
     shapes.push(polarised(studies));
     shapes.extend(placement(studies.placement));
+    shapes.extend(failover::all(studies.failover));
     shapes
 }
 
