@@ -11,7 +11,7 @@ use linerate_model::{
     Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, TestbedKind, control_characters,
     nearest,
 };
-use linerate_observe::{ObserverSource, ObserverSpec};
+use linerate_observe::{ObserverSource, ObserverSpec, SnmpAccess, SnmpAgent};
 use serde::Deserialize;
 
 use crate::catalog::{LABS, Preset, find};
@@ -301,7 +301,7 @@ pub(crate) fn in_lab(name: &str) -> Result<Ground> {
     })
 }
 
-/// Returns the observer of a port of a lab's switch, whose own kernel counts.
+/// Returns the observer of a port of a lab's switch: its SNMP agent, or its kernel.
 fn switch_port(port: &SwitchPort) -> ObserverSpec {
     /// Trials of a lab may last a second or two.
     const PERIOD: Nanos = Nanos::from_millis(250);
@@ -313,8 +313,19 @@ fn switch_port(port: &SwitchPort) -> ObserverSpec {
         counts_fcs: None,
         namespace: Some(port.namespace.clone()),
         period: PERIOD,
-        source: ObserverSource::Kernel,
+        source: if port.snmp { agent() } else { ObserverSource::Kernel },
     }
+}
+
+/// Returns the SNMP agent of a lab's switch.
+fn agent() -> ObserverSource {
+    /// The agent may share a CPU with the load.
+    const PATIENCE: Duration = Duration::from_secs(1);
+    ObserverSource::Snmp(SnmpAgent {
+        address: linerate_lab::agent::ADDRESS.to_owned(),
+        access: SnmpAccess::Community(linerate_lab::agent::COMMUNITY.to_owned()),
+        timeout: PATIENCE,
+    })
 }
 
 fn own_program() -> Result<String> {

@@ -7,6 +7,7 @@
 use linerate_model::{Capacity, HostAddress, Nanos, Testbed};
 use linerate_sys::clock::monotonic;
 
+use crate::agent::Agent;
 use crate::controller::Running;
 use crate::description::Description;
 use crate::element;
@@ -27,6 +28,7 @@ pub struct Lab {
     layout: Layout,
     middles: Vec<Middle>,
     failing: Vec<Failing>,
+    agents: Vec<Agent>,
     controllers: Vec<Running>,
     elements: Vec<element::Running>,
     quotas: Vec<Quota>,
@@ -45,6 +47,7 @@ impl Lab {
             layout: layout(description, instance),
             middles: Vec::new(),
             failing: Vec::new(),
+            agents: Vec::new(),
             controllers: Vec::new(),
             elements: Vec::new(),
             quotas: Vec::new(),
@@ -89,7 +92,27 @@ impl Lab {
         for cables in &lab.layout.cables {
             lab.failing.push(Failing::start(cables.clone())?);
         }
+        lab.start_agents()?;
         Ok(lab)
+    }
+
+    /// Starts the SNMP agents of switches. Without snmpd, the kernel of the switch is asked.
+    fn start_agents(&mut self) -> Result<()> {
+        let mut started: Vec<(String, bool)> = Vec::new();
+        for port in self.layout.observed.iter_mut().filter(|port| port.snmp) {
+            let known = started.iter().find(|(switch, _)| *switch == port.switch);
+            let known = known.map(|(_, answers)| *answers);
+            port.snmp = match known {
+                Some(answers) => answers,
+                None => {
+                    let agent = Agent::start(&port.namespace)?;
+                    started.push((port.switch.clone(), agent.is_some()));
+                    self.agents.extend(agent);
+                    started.last().is_some_and(|(_, answers)| *answers)
+                }
+            };
+        }
+        Ok(())
     }
 
     /// Makes the control groups of hosts with a share of a CPU. Their agents will start inside.
@@ -201,6 +224,7 @@ impl Drop for Lab {
         // so that a kill in between is still cleaned up.
         self.middles.clear();
         self.failing.clear();
+        self.agents.clear();
         self.made.clear();
         self.quotas.clear();
         self.supervisor.dismiss();

@@ -79,6 +79,8 @@ pub struct SwitchPort {
     pub device: String,
     /// Endpoint at the other end of its link.
     pub faces: String,
+    /// True if the switch's SNMP agent is asked, false if its kernel is.
+    pub snmp: bool,
 }
 
 /// Network namespace of a node.
@@ -404,7 +406,9 @@ impl<'a> Planner<'a> {
             if self.kind(node) == NodeKind::Switch {
                 self.namespaces[node].ip.push(format!("link set {device} master br0"));
                 let (switch, other) = (&self.namespaces[node], nodes[1 - end]);
-                if self.description.observed.contains(&switch.node)
+                let observed =
+                    self.description.observed.iter().find(|one| one.switch == switch.node);
+                if let Some(observed) = observed
                     && self.kind(other) == NodeKind::Host
                 {
                     self.observed.push(SwitchPort {
@@ -412,6 +416,7 @@ impl<'a> Planner<'a> {
                         namespace: switch.name.clone(),
                         device: device.clone(),
                         faces: ends[1 - end].endpoint.clone(),
+                        snmp: observed.snmp,
                     });
                 }
                 continue;
@@ -593,6 +598,9 @@ mod tests {
             .map(|port| [&*port.device, &*port.faces, &*port.namespace, &*port.switch])
             .collect();
         assert_eq!(ports, [["a0", "a", &switch.name, "s"], ["b1", "b", &switch.name, "s"]]);
+        let by_snmp = lay(&format!("{HEAD}[[switch]]\nname='s'\nsnmp=true\n{links}")).observed;
+        assert!(by_snmp.len() == 2 && by_snmp.iter().all(|port| port.snmp));
+        assert!(layout.observed.iter().all(|port| !port.snmp));
     }
 
     #[test]

@@ -41,6 +41,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 mod build;
 pub mod controller;
 mod description;
@@ -59,7 +60,8 @@ mod tool;
 pub use build::Lab;
 pub use description::{
     Bus, BusEdge, Checksum, Controller, ControllerFaults, Description, Element, Failover, Family,
-    Faults, Forwarding, Hash, HostSettings, Link, LinkEnd, Node, NodeKind, Overflow, Port, Stall,
+    Faults, Forwarding, Hash, HostSettings, Link, LinkEnd, Node, NodeKind, Observed, Overflow,
+    Port, Stall,
 };
 pub use failing::{CableEnd, Cables};
 pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, SwitchPort, layout, link_of};

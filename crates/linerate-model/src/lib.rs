@@ -76,7 +76,7 @@ pub use metric::{
     Unit, Use,
 };
 pub use model_name::{BusAccess, ModelName, PcieLoad, SpreadFigure};
-pub use observed::ObservedPort;
+pub use observed::{ObservedPort, ObserverKind};
 pub use operation::{CarriedApart, OperationKind};
 pub use params::{ParamError, Params};
 pub use plain_text::control_characters;

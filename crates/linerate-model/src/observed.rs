@@ -20,4 +20,17 @@ pub struct ObservedPort {
     pub counts_fcs: bool,
     /// Who counts, as it says itself.
     pub source: String,
+    /// How it is asked; `None` in ledgers of versions that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ObserverKind>,
+}
+
+/// The way in which an observer is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ObserverKind {
+    /// Its kernel, which is this machine's.
+    Kernel,
+    /// Over SNMP.
+    Snmp,
 }

@@ -79,6 +79,29 @@ fn a_campaign_of_the_hp_paper_runs_from_its_lab_to_its_shapes() {
 }
 
 #[test]
+fn the_switch_of_the_hp_paper_is_asked_over_snmp_where_snmpd_is_installed() {
+    let Some(()) = privileged() else { return };
+    let set = [
+        ONCE,
+        "duration=\"1 s\"",
+        "clients.axis.pairs=[[\"c1 s\"]]",
+        "sinks, 1 client.axis.params.sink_rate=[\"6.3 Mbit/s\"]",
+        "sinks, 2 clients.axis.params.sink_rate=[\"6.3 Mbit/s\"]",
+    ];
+    let shapes = shapes("hp-ftp", "clients", &set);
+    let octets = shapes.iter().find(|shape| shape["id"] == "V4.4").expect("it is a shape");
+    let measured = octets["measured"].as_str().expect("a text");
+    if std::process::Command::new("snmpd").arg("-v").output().is_ok() {
+        // A trial that the machine disturbed too much carries no figure.
+        let refused = octets["trials"]["refused"].as_u64() > Some(0);
+        assert!(measured.starts_with("SNMP agent of switch.s") || refused, "{octets}");
+    } else {
+        assert_eq!(octets["holds"], Value::Null, "{octets}");
+        assert!(measured.contains("install snmpd"), "{octets}");
+    }
+}
+
+#[test]
 fn a_campaign_of_the_idt_report_runs_from_its_lab_to_its_shapes() {
     let Some(()) = privileged() else { return };
     let set = [ONCE, SHORT, "bursts.axis.params.burst=[8]"];

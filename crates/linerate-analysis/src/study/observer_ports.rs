@@ -21,8 +21,8 @@
 
 use linerate_model::series::observer;
 use linerate_model::{
-    Campaign, Counter, Direction, Endpoint, JobRecord, Nanos, ObservedPort, SampleBlock,
-    SampleColumn, Series, TrialRecord, Validity,
+    Campaign, Counter, Direction, Endpoint, JobRecord, Nanos, ObservedPort, ObserverKind,
+    SampleBlock, SampleColumn, Series, TrialRecord, Validity,
 };
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,9 @@ pub struct PortStudy {
     pub port: String,
     /// The endpoint behind it.
     pub faces: String,
+    /// How the observer is asked, if that was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ObserverKind>,
     /// `Tx`: data that the endpoint sends and the port receives; `Rx`: data the port sends to it.
     pub direction: Direction,
     /// Trials compared.
@@ -134,6 +137,7 @@ impl PortStudy {
             observer: port.observer.clone(),
             port: port.port.clone(),
             faces: port.faces.clone(),
+            kind: port.kind,
             direction,
             n: 0,
             payload: 0.0,

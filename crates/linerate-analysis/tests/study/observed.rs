@@ -25,6 +25,7 @@ fn at_the_port(
         faces: "a".into(),
         counts_fcs: true,
         source: "a test".into(),
+        kind: None,
     }];
     let study = study(&campaign);
     let point = only(&study);

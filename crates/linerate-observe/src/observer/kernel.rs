@@ -2,7 +2,7 @@
 //! over netlink, the same that `/sys/class/net/PORT/statistics` shows. What the port receives comes
 //! in. Without frame check sequence; a driver may count a super-packet of GRO or GSO as one frame.
 
-use linerate_model::ObservedPort;
+use linerate_model::{ObservedPort, ObserverKind};
 use linerate_sys::netlink::{LinkStats, RouteSocket};
 
 use super::port::{Counts, N_COUNTERS, Width};
@@ -50,6 +50,7 @@ pub(super) fn open(spec: &ObserverSpec) -> Result<(Box<dyn Counting>, ObservedPo
         faces: spec.faces.clone(),
         counts_fcs: spec.counts_fcs.unwrap_or(false),
         source: format!("the kernel's counters of {kind} {}", link.name),
+        kind: Some(ObserverKind::Kernel),
     };
     Ok((Box::new(Kernel { socket, index: link.index, name: link.name.clone() }), port))
 }

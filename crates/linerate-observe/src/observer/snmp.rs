@@ -5,7 +5,7 @@
 //! Not seen: how old the values are that an agent answers with. Many read their hardware every few
 //! seconds only.
 
-use linerate_model::ObservedPort;
+use linerate_model::{ObservedPort, ObserverKind};
 use linerate_packet::snmp::{Oid, Value};
 
 use super::port::{Counts, N_COUNTERS, Width};
@@ -110,6 +110,7 @@ pub(super) fn open(
         // count it.
         counts_fcs: spec.counts_fcs.unwrap_or(!linux),
         source,
+        kind: Some(ObserverKind::Snmp),
     };
     Ok((Box::new(Agent { session, objects, parts }), port))
 }
