@@ -288,7 +288,8 @@ samplers! {
             RESETS "resets";
     }
     perf_hardware {
-        counter Count: CYCLES "cycles" INSTRUCTIONS "instructions" CACHE_MISSES "cache_misses";
+        counter Count: CYCLES "cycles" INSTRUCTIONS "instructions" CACHE_MISSES "cache_misses"
+            L1_DATA_MISSES "l1_data_misses";
     }
     perf_software {
         counter Nanosecond: CPU_CLOCK "cpu_clock";

@@ -30,6 +30,8 @@ pub enum Counter {
     Instructions,
     /// Misses of the last-level cache, as the CPU vendor defines them.
     CacheMisses,
+    /// Reads that miss the level-1 data cache.
+    L1DataMisses,
     /// Time of the CPU since the counter was enabled, ns, including idle time.
     CpuClock,
     /// Time spent in the thread, ns.
@@ -48,6 +50,7 @@ impl fmt::Display for Counter {
             Self::Cycles => "cycles",
             Self::Instructions => "instructions",
             Self::CacheMisses => "cache misses",
+            Self::L1DataMisses => "level-1 data misses",
             Self::CpuClock => "CPU clock",
             Self::TaskClock => "task clock",
             Self::ContextSwitches => "context switches",
@@ -62,10 +65,15 @@ impl Counter {
     const fn code(self) -> (u32, u64) {
         const HARDWARE: u32 = 0;
         const SOFTWARE: u32 = 1;
+        const CACHE: u32 = 3;
+        /// Of a cache: the level-1 data cache is 0, a read is 0 in the second byte, and a miss is 1
+        /// in the third (`PERF_COUNT_HW_CACHE_*`).
+        const MISS_OF_L1_DATA_READ: u64 = 1 << 16;
         match self {
             Self::Cycles => (HARDWARE, 0),
             Self::Instructions => (HARDWARE, 1),
             Self::CacheMisses => (HARDWARE, 3),
+            Self::L1DataMisses => (CACHE, MISS_OF_L1_DATA_READ),
             Self::CpuClock => (SOFTWARE, 0),
             Self::TaskClock => (SOFTWARE, 1),
             Self::PageFaults => (SOFTWARE, 2),
@@ -300,6 +308,13 @@ mod tests {
         assert_eq!(&scaling.totals[..2], &[200.0, 600.0]);
         assert_eq!(scaling.advance(2_000, 1_500, &[150, 310]), 1.0);
         assert_eq!(&scaling.totals[..2], &[250.0, 610.0]);
+    }
+
+    #[test]
+    fn misses_of_the_first_level_have_the_code_of_the_kernel() {
+        // PERF_TYPE_HW_CACHE; PERF_COUNT_HW_CACHE_L1D, _OP_READ and _RESULT_MISS, a byte each.
+        let bytes = [0, 0, 1, 0, 0, 0, 0, 0];
+        assert_eq!(Counter::L1DataMisses.code(), (3, u64::from_le_bytes(bytes)));
     }
 
     #[test]

@@ -13,9 +13,9 @@
 //! - `cpu_seconds_per_gigabyte`: CPU time of the load itself (`own_cost`) over payload delivered,
 //!   10^9 bytes
 //! - `cpu_ns_per_packet`: CPU time of the load itself over IP packets, counted as in the next row
-//! - `instructions_per_packet`, `cache_misses_per_packet`: over IP packets that crossed in either
-//!   direction, acknowledgements included (TCP: `TCP_INFO` of the sender; UDP: datagrams sent);
-//!   sampler `perf_hardware`, absent where there is no counter
+//! - `instructions_per_packet`, `cache_misses_per_packet`, `l1_misses_per_packet`: over IP packets
+//!   that crossed in either direction, acknowledgements included (TCP: `TCP_INFO` of the sender;
+//!   UDP: datagrams sent); sampler `perf_hardware`, absent where there is no counter
 //! - `interrupts`, `context_switches`, `softnet_dropped`, `softnet_squeezed`: samplers `interrupts`
 //!   (`total`), `context_switches`, `softnet`, each kernel once
 //! - `packets_per_interrupt`: packets received at the receiving device over interrupts of vectors

@@ -14,13 +14,14 @@ const PACKETS: f64 = 2_000.0;
 
 #[test]
 fn figures_of_hosts_are_those_of_their_series_added_over_the_hosts() {
-    let rows: [(&Metric, &str, &str, f64, f64); 8] = [
+    let rows: [(&Metric, &str, &str, f64, f64); 9] = [
         (metric::SOFTNET_DROPPED, "softnet", "dropped", 2.0, MEASURED),
         (metric::SOFTNET_SQUEEZED, "softnet", "squeezed", 3.0, MEASURED),
         (metric::INTERRUPTS, "interrupts", "total", 500.0, 1.0),
         (metric::CONTEXT_SWITCHES, "context_switches", "switches", 700.0, 1.0),
         (metric::INSTRUCTIONS_PER_PACKET, "perf_hardware", "instructions", 1e6, 1.0 / PACKETS),
         (metric::CACHE_MISSES_PER_PACKET, "perf_hardware", "cache_misses", 9e3, 1.0 / PACKETS),
+        (metric::L1_MISSES_PER_PACKET, "perf_hardware", "l1_data_misses", 8e4, 1.0 / PACKETS),
         (metric::CONTROLLER_RECEIVED, "ncsi", "pass_through_received", 11.0, MEASURED),
         (metric::CONTROLLER_DROPPED, "ncsi", "pass_through_dropped", 13.0, MEASURED),
     ];

@@ -338,6 +338,10 @@ metrics! {
         Unit::Count, L3, DOWN,
         "last-level cache misses per IP packet, both ends, all CPUs").used(&[Cost, Counted])
         .from(PerPacket(perf_hardware::CACHE_MISSES));
+    L1_MISSES_PER_PACKET = Cost("l1_misses_per_packet", "Level-1 misses per packet",
+        Unit::Count, L3, DOWN,
+        "reads that miss the level-1 data cache per IP packet, both ends, all CPUs")
+        .used(&[Cost, Counted]).from(PerPacket(perf_hardware::L1_DATA_MISSES));
     PACKETS_PER_INTERRUPT = Cost("packets_per_interrupt", "Packets per interrupt",
         Unit::Count, L3, NEITHER,
         "IP packets received per interrupt of the receiving device").used(&[Cost, Counted]);

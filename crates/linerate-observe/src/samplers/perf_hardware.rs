@@ -1,7 +1,8 @@
-//! Cycles, instructions and last-level cache misses per CPU, one counter group per CPU so that
-//! their ratios mean something (perf_event_open(2)). Counts; scaled where the group shared the PMU
-//! with others, and unknown for a step in which it was never on it. A PMU that lacks one of them
-//! (some virtual machines and small ARM cores count no cache misses) gives the others.
+//! Cycles, instructions, misses of the last-level cache and of the level-1 data cache per CPU, one
+//! counter group per CPU so that their ratios mean something (perf_event_open(2)). Counts; scaled
+//! where the group shared the PMU with others, and unknown for a step in which it was never on it.
+//! A PMU that lacks one of them, or room for all at once, gives the others: some virtual machines
+//! and small ARM cores count no cache misses.
 //!
 //! Everything on the CPU is counted: load, kernel, and whatever else runs. Reading another CPU's
 //! group interrupts that CPU for about a microsecond. Not seen: the hypervisor's work, and any of
@@ -14,17 +15,19 @@ use linerate_sys::perf::{Counter, PerfGroup, Target};
 
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const COUNTERS: [(Counter, Series); 3] = [
+const COUNTERS: [(Counter, Series); 4] = [
     (Counter::Cycles, perf_hardware::CYCLES),
     (Counter::Instructions, perf_hardware::INSTRUCTIONS),
     (Counter::CacheMisses, perf_hardware::CACHE_MISSES),
+    // The last one: where four do not fit, the others are those that rules of the diagnosis read.
+    (Counter::L1DataMisses, perf_hardware::L1_DATA_MISSES),
 ];
 
 /// Hardware counters.
 pub(super) const SAMPLER: Sampler = Sampler {
     name: perf_hardware::SAMPLER.text(),
-    summary: "cycles, instructions and cache misses per CPU as one perf_event group, counts; not \
-        in virtual machines without a PMU",
+    summary: "cycles, instructions, last-level and level-1 data cache misses per CPU as one \
+        perf_event group, counts; not in virtual machines without a PMU",
     open,
 };
 
@@ -141,11 +144,16 @@ mod tests {
                 false => Ok(()),
             })
         };
-        let [cycles, instructions, misses] = COUNTERS.map(|(counter, _)| counter);
+        let [cycles, instructions, misses, l1] = COUNTERS.map(|(counter, _)| counter);
         let found = |lacks| names(&missing(lacks).expect("some counters"));
-        assert_eq!(found(|_| false), [cycles, instructions, misses]);
-        assert_eq!(found(|group| group.contains(&Counter::CacheMisses)), [cycles, instructions]);
-        assert_eq!(found(|group| group.contains(&Counter::Cycles)), [instructions, misses]);
+        assert_eq!(found(|_| false), [cycles, instructions, misses, l1]);
+        let lacks_last = |group: &[Counter]| group.contains(&Counter::CacheMisses);
+        assert_eq!(found(lacks_last), [cycles, instructions, l1]);
+        let lacks_l1 = |group: &[Counter]| group.contains(&Counter::L1DataMisses);
+        assert_eq!(found(lacks_l1), [cycles, instructions, misses]);
+        assert_eq!(found(|group| group.len() > 3), [cycles, instructions, misses], "no room");
+        let lacks_cycles = |group: &[Counter]| group.contains(&Counter::Cycles);
+        assert_eq!(found(lacks_cycles), [instructions, misses, l1]);
         assert_eq!(found(|group| group.len() > 1), [cycles]);
         let none = missing(|_| true).expect_err("no counter");
         assert_eq!(none.errno(), Some(2));

@@ -64,10 +64,12 @@ pub(super) fn table_1(host: &Study) -> Comparison {
         let system = of(metric::CPU_KERNEL).zip(of(metric::CPU_SOFTIRQ)).map(|(a, b)| a + b);
         let busy = system.zip(of(metric::CPU_APP)).map(|(system, app)| system + app);
         let cores = |cores: Option<f64>| cores.map(|cores| format!("{cores:.2}"));
-        let missed = of(metric::CACHE_MISSES_PER_PACKET)
-            .zip(of(metric::INSTRUCTIONS_PER_PACKET))
-            .map(|(misses, instructions)| format!("{:.2}", misses / instructions * 100.0));
-        let counted = |cell: Option<String>| cell.unwrap_or_else(|| "no counters".to_owned());
+        let instructions_ours = of(metric::INSTRUCTIONS_PER_PACKET);
+        let share = |misses: f64| Some(format!("{:.2}", misses / instructions_ours? * 100.0));
+        let missed = |misses| of(misses).and_then(share);
+        // A machine that counts instructions may lack one of the caches.
+        let absent = if instructions_ours.is_some() { "not counted" } else { "no counters" };
+        let counted = |cell: Option<String>| cell.unwrap_or_else(|| absent.to_owned());
         let decimal =
             |metric, decimals: usize| of(metric).map(|value: f64| format!("{value:.decimals$}"));
         // A figure that was not read is named so, and is never zero.
@@ -80,7 +82,8 @@ pub(super) fn table_1(host: &Study) -> Comparison {
             instructions.to_string(),
             counted(decimal(metric::INSTRUCTIONS_PER_PACKET, 0)),
             format!("{misses:.2}"),
-            counted(missed),
+            counted(missed(metric::L1_MISSES_PER_PACKET)),
+            counted(missed(metric::CACHE_MISSES_PER_PACKET)),
             read(decimal(metric::CPU_NS_PER_PACKET, 0)),
             format!("{per_interrupt:.2}"),
             read(decimal(metric::PACKETS_PER_INTERRUPT, 2)),
@@ -88,8 +91,8 @@ pub(super) fn table_1(host: &Study) -> Comparison {
     });
     Comparison::new(
         "Table 1: cost per packet, 10 connections each way, 64 KiB buffers. The paper counts \
-            misses of the level-1 data cache, we those of the last level; \"no counters\": this \
-            machine has no hardware counters, as most virtual machines",
+            misses of the level-1 data cache; \"no counters\": this machine has no hardware \
+            counters, as most virtual machines; \"not counted\": it lacks this one",
         [
             "message",
             "busy, cores",
@@ -97,8 +100,9 @@ pub(super) fn table_1(host: &Study) -> Comparison {
             "system, cores",
             "instructions/packet (paper)",
             "instructions/packet",
-            "cache misses/100 instructions (paper)",
-            "cache misses/100 instructions",
+            "L1 data misses/100 instructions (paper)",
+            "L1 data misses/100 instructions",
+            "last-level misses/100 instructions",
             "CPU ns/packet",
             "packets/interrupt (paper)",
             "packets/interrupt",
@@ -179,4 +183,33 @@ fn placed<'a>(buses: &'a Study, name: &str) -> Vec<&'a PointStudy> {
     sweep(buses, "placement")
         .filter(|p| coordinate(&p.parameters, "pairs").is_some_and(|v| label(&v) == name))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::Direction::{Sum, Tx};
+    use serde_json::json;
+
+    use super::*;
+    use crate::reproduce::fixtures::build::{point, study};
+
+    #[test]
+    fn misses_of_each_level_are_shown_and_one_that_is_not_counted_is_named() {
+        let row = |figures: &[(&'static Metric, f64)]| {
+            let rate = (metric::GOODPUT, Tx, 1e9);
+            let costs = figures.iter().map(|(metric, n)| (*metric, Sum, *n));
+            let figures: Vec<_> = costs.chain([rate]).collect();
+            let at = [("message_size", json!("1460 B"))];
+            let table = table_1(&study(vec![point(COST, &at, &figures)]));
+            let column = |name: &str| table.head.iter().position(|head| head == name);
+            let names = ["L1 data misses/100 instructions", "last-level misses/100 instructions"];
+            names.map(|name| table.rows[0][column(name).expect(name)].clone())
+        };
+        let instructions = (metric::INSTRUCTIONS_PER_PACKET, 5000.0);
+        let first = (metric::L1_MISSES_PER_PACKET, 475.0);
+        let last = (metric::CACHE_MISSES_PER_PACKET, 20.0);
+        assert_eq!(row(&[instructions, first, last]), ["9.50", "0.40"]);
+        assert_eq!(row(&[instructions, last]), ["not counted", "0.40"]);
+        assert_eq!(row(&[]), ["no counters"; 2]);
+    }
 }
