@@ -66,6 +66,14 @@ fn a_campaign_of_the_cisco_paper_runs_from_its_lab_to_its_shapes() {
 }
 
 #[test]
+fn outages_of_two_cables_run_from_their_lab_to_their_shapes() {
+    let Some(()) = privileged() else { return };
+    // One of two cables fails every three seconds.
+    let shapes = shapes("cisco-vic", "failover", &[ONCE, "duration=\"3 s\""]);
+    connected(&shapes, &["V3.7a", "V3.7b", "V3.7c"], "V3.4e");
+}
+
+#[test]
 fn a_campaign_of_the_hp_paper_runs_from_its_lab_to_its_shapes() {
     let Some(()) = privileged() else { return };
     let set = [
