@@ -221,6 +221,24 @@ mod tests {
     }
 
     #[test]
+    fn without_campaigns_nothing_is_judged() {
+        let none = &Study::default();
+        let studies = CiscoStudies {
+            payload: none,
+            vic: none,
+            expander: none,
+            vic_draws: none,
+            expander_draws: none,
+            polarised: none,
+            placement: none,
+            failover: none,
+        };
+        let shapes = cisco_vic(&studies).shapes;
+        let judged: Vec<_> = shapes.iter().filter(|shape| shape.holds.is_some()).collect();
+        assert!(judged.is_empty(), "{judged:?}");
+    }
+
+    #[test]
     fn the_slot_bounds_what_eight_ports_would_carry() {
         assert_eq!(bound(4.0, 99e6), 396e6);
         assert_eq!(bound(8.0, 100e6), 553.5e6);
