@@ -8,8 +8,7 @@ use linerate_report::number::Scale;
 
 const NOTE: &str = "Alone: the sum over the receivers of their median goodput from one sender. \
     Less than 100 % is what the hosts, links or switches in between do not carry at once; a \
-    receiver's port bounds an incast at 100 %."; a receiver's \
-    port bounds an incast at 100 %.";
+    receiver's port bounds an incast at 100 %.";
 
 /// Returns the table of all loads; none if nothing was loaded at once.
 pub(super) fn blocks(survey: &Survey) -> Vec<Block> {
