@@ -259,16 +259,16 @@ impl Walk<'_> {
                 leave_out(&mut left, &figures::add(&study, self.fleet, mesh));
             }
             let is_shorter = self.goes_on_after(ended)?;
+            if self.interrupted.is_some() {
+                // The others had no chance, so they did not fail.
+                return Ok(Vec::new());
+            }
             // After a host went away, the rest is as it was.
-            if !is_shorter && self.interrupted.is_none() {
+            if !is_shorter {
                 failed.extend(std::mem::take(&mut left).into_iter().flatten());
             }
             left.extend(later);
-            if self.interrupted.is_some() {
-                break;
-            }
         }
-        failed.extend(left.into_iter().flatten());
         Ok(failed)
     }
 

@@ -351,6 +351,14 @@ fn a_mesh_goes_on_where_it_was_interrupted() {
 }
 
 #[test]
+fn pairs_that_an_interrupt_left_out_did_not_fail() {
+    let bench = FleetBench { interrupted: Some(5), ..FleetBench::of(|_, _| 100e6) };
+    let survey = surveyed(&bench);
+    assert_eq!((survey.exit(), survey.failed.len()), (Exit::Interrupted, 0));
+    assert!((1..56).contains(&n_known(&survey)), "{}", n_known(&survey));
+}
+
+#[test]
 fn a_pair_whose_directions_were_measured_by_two_stages_is_measured() {
     let bench = FleetBench { interrupted: Some(1), ..FleetBench::of(|_, _| 100e6) };
     let (study, _) = bench.attempt("rounds-1", &LOAD.rounds(&fleet(), &rounds(8)));
