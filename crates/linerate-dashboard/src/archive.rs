@@ -227,7 +227,7 @@ impl Archive {
                 None => State::Interrupted,
             };
             let campaign = loaded.campaign;
-            // A trial that still runs is not judged.
+            // Before the first trial has ended, there is nothing to show.
             let is_judged = state != State::Running || outline.n_completed > 0;
             let study = is_judged.then_some(study);
             let lead = study.as_ref().map(|study| linerate_report::verdict(&campaign, study));

@@ -305,9 +305,12 @@ impl Parameters {
     /// Returns the time for which a server collects what is due at `bandwidth`.
     #[must_use]
     pub fn pacing_timer(&self) -> Duration {
-        /// Longer pauses would be as long as the longest time to catch up.
+        /// A shorter one would keep a CPU busy for single datagrams.
+        const SHORTEST: Duration = Duration::from_micros(100);
+        /// Half of the time for which a sender may catch up.
         const LONGEST: Duration = Duration::from_millis(50);
-        Duration::from_micros(self.pacing_timer_us.unwrap_or(PACING_TIMER_US).into()).min(LONGEST)
+        let asked = Duration::from_micros(self.pacing_timer_us.unwrap_or(PACING_TIMER_US).into());
+        asked.clamp(SHORTEST, LONGEST)
     }
 
     /// Returns how many data streams the test has: those from the client, and those to it.

@@ -208,7 +208,7 @@ impl PointStudy {
 }
 
 /// Name of the job that adds up all measured ones.
-const ALL: &str = "all";
+pub(crate) const ALL: &str = "all";
 
 /// One job of a point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -44,7 +44,7 @@ pub struct MeshPlace<'a> {
 pub fn agenda(fleet: &Fleet, load: &MeshLoad, absent: &[Absent], earlier: &Earlier) -> String {
     let n = fleet.hosts.len();
     let n_rounds = rounds_of_groups(&fleet.groups).len();
-    let expected = span(load.expected(earlier.left(fleet).len()).as_secs_f64());
+    let expected = span(load.expected(fleet, earlier.left(fleet).len()).as_secs_f64());
     let mut text = format!(
         "Plan: {} pairs of {n} hosts in {n_rounds} rounds, both directions, each host in one pair \
             at a time; then the suspects again.\nExpected time: {expected}, and as much again or \

@@ -61,6 +61,9 @@ pub struct MeshRecord {
     /// Loads of many pairs at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_once: Vec<AtOnceLine>,
+    /// Why loads at once could not be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once_failed: Option<String>,
     /// Rounds in which all pairs meet.
     pub rounds: usize,
     /// Why the suspects could not be measured again.
@@ -161,7 +164,7 @@ pub struct AtOnceLine {
     pub pairs: usize,
     /// Goodput of all of them; null if one has no figure.
     pub goodput: Option<f64>,
-    /// Sum over the receivers of their median goodput from one sender at a time.
+    /// Sum over the receivers of their median goodput from one of these senders at a time.
     pub alone: Option<f64>,
     /// Goodput of the slowest and of the fastest pair.
     pub range: Option<(f64, f64)>,
@@ -200,6 +203,7 @@ impl MeshRecord {
                 pairs: n_pairs,
             },
             at_once: survey.at_once.iter().map(|one| at_once_line(survey, one)).collect(),
+            at_once_failed: survey.at_once_failed.clone(),
             rounds: survey.n_rounds,
             second_failed: survey.second_failed.clone(),
             interrupted: survey.interrupted.is_some(),

@@ -28,7 +28,10 @@ pub(super) fn of_slurm() -> Result<Vec<FleetHost>> {
     let topology = printed("--slurm", &mut topology).unwrap_or_default();
     let mut members = Vec::new();
     for (switch, nodes) in leaves(&topology) {
-        members.extend(hostnames(nodes)?.lines().map(|node| (node.to_owned(), switch.to_owned())));
+        // Groups are a help only, and a switch may have no nodes.
+        let nodes = hostnames(nodes).unwrap_or_default();
+        let ours = nodes.lines().filter(|node| hosts.iter().any(|host| host.name == *node));
+        members.extend(ours.map(|node| (node.to_owned(), switch.to_owned())));
     }
     let groups = groups(members);
     for host in &mut hosts {

@@ -1,6 +1,6 @@
 //! Figures of loads of many pairs at the same time: what the fleet carries together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use linerate_analysis::Study;
 use linerate_analysis::mesh::{Cells, Measure, Mesh, Pairing};
@@ -18,8 +18,8 @@ pub struct Together {
     pub goodput: BTreeMap<Pairing, f64>,
     /// Largest share of a pair's payload that was sent again.
     pub retransmitted: Option<f64>,
-    /// Sum over the receivers of the median goodput of pairs to them, bit/s: what they receive from
-    /// one sender at a time. `None` if one has no figure.
+    /// Sum over the receivers of their median goodput from one of these senders at a time, bit/s.
+    /// `None` if one has no figure, or nothing arrived.
     pub alone: Option<f64>,
 }
 
@@ -35,9 +35,13 @@ impl Together {
         let each = |measure: Measure| figures::of_sweep(study, sweep, fleet, measure);
         let goodput = each(Measure::Goodput);
         let retransmitted = each(Measure::Retransmitted).into_values().reduce(f64::max);
-        let receivers: BTreeSet<usize> = load.pairs.iter().map(|(_, to)| *to).collect();
+        let mut receivers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (from, to) in &load.pairs {
+            receivers.entry(*to).or_default().push(*from);
+        }
         let cells = mesh.cells(Measure::Goodput);
-        let alone = receivers.into_iter().map(|receiver| received(cells?, receiver)).sum();
+        let each = receivers.iter().map(|(to, senders)| received(cells?, senders, *to));
+        let alone = each.sum::<Option<f64>>().filter(|alone| *alone > 0.0);
         Self { load, goodput, retransmitted, alone }
     }
 
@@ -56,8 +60,7 @@ impl Together {
     }
 }
 
-/// Returns the median goodput that `receiver` gets from one sender at a time.
-fn received(goodput: &Cells, receiver: usize) -> Option<f64> {
-    let senders = (0..goodput.n()).filter_map(|from| goodput.get(from, receiver));
-    median(&senders.collect::<Vec<_>>())
+/// Returns the median goodput that `receiver` gets from one of `senders` at a time.
+fn received(goodput: &Cells, senders: &[usize], receiver: usize) -> Option<f64> {
+    median(&senders.iter().filter_map(|from| goodput.get(*from, receiver)).collect::<Vec<_>>())
 }

@@ -32,14 +32,15 @@ fn stage_name(stage: usize) -> String {
     format!("rounds-{stage}")
 }
 
-/// Returns how many of `rounds` are a stage of at most `most` pairs; at least one.
-fn of_one_stage(rounds: &[Vec<Pairing>], most: usize) -> usize {
-    let mut n_pairs = 0;
-    let fit = rounds.iter().take_while(|round| {
-        n_pairs += round.len();
+/// Returns how many rounds or loads with these numbers of pairs are a stage of at most `most` pairs;
+/// at least one.
+fn of_one_stage(sizes: impl ExactSizeIterator<Item = usize>, most: usize) -> usize {
+    let (n, mut n_pairs) = (sizes.len(), 0);
+    let fit = sizes.take_while(|size| {
+        n_pairs += size;
         n_pairs <= most
     });
-    fit.count().max(1).min(rounds.len())
+    fit.count().max(1).min(n)
 }
 
 /// Most suspects that are measured again: the strongest ones.
@@ -252,7 +253,8 @@ impl Walk<'_> {
             if left.is_empty() {
                 break;
             }
-            let later = left.split_off(of_one_stage(&left, self.load.most_of_stage));
+            let sizes = left.iter().map(Vec::len);
+            let later = left.split_off(of_one_stage(sizes, self.load.most_of_stage));
             let draft = self.load.rounds(self.fleet, &left);
             let (study, ended) = self.bench.attempt_when_free(&stage_name(stage), &draft);
             if let Some(study) = study {
@@ -357,22 +359,38 @@ impl Walk<'_> {
         failed
     }
 
-    /// Loads many pairs at once. Returns the figures, and why there are none, if that failed.
+    /// Loads many pairs at once, and goes on with the hosts that are left if one goes away. Returns
+    /// the figures, and why loads have none, if that failed.
     fn at_once(&mut self, mesh: &Mesh) -> (Vec<Together>, Option<String>) {
-        let loads = patterns::loads(self.fleet, &self.load.at_once, &self.gone());
-        if loads.is_empty() || self.interrupted.is_some() {
-            return (Vec::new(), None);
+        let mut found = Vec::new();
+        let mut left = patterns::loads(self.fleet, &self.load.at_once, &self.gone());
+        for stage in 1.. {
+            let gone = self.gone();
+            left.iter_mut().for_each(|load| load.leave_out(&gone));
+            left.retain(|load| !load.pairs.is_empty());
+            if left.is_empty() || self.interrupted.is_some() {
+                break;
+            }
+            let sizes = left.iter().map(|load| load.pairs.len());
+            let later = left.split_off(of_one_stage(sizes, self.load.most_of_stage));
+            let draft = self.load.at_once(self.fleet, &left);
+            let (study, ended) = self.bench.attempt_when_free(&format!("at-once-{stage}"), &draft);
+            let (study, is_shorter) = (study.unwrap_or_default(), self.goes_on_after(ended));
+            for (number, load) in std::mem::take(&mut left).into_iter().enumerate() {
+                let sweep = MeshLoad::at_once_sweep(number);
+                let one = Together::of(load, (&study, &sweep), self.fleet, mesh);
+                // The rest of a stage that lost a host is repeated without it.
+                match is_shorter {
+                    Ok(true) if one.total().is_none() => left.push(one.load),
+                    _ => found.push(one),
+                }
+            }
+            if let Err(Ended::Failed(failure)) = is_shorter {
+                return (found, Some(failure.message().to_owned()));
+            }
+            left.extend(later);
         }
-        let draft = self.load.at_once(self.fleet, &loads);
-        let (study, ended) = self.bench.attempt_when_free("at-once", &draft);
-        let failed = self.failed(ended);
-        let Some(study) = study else { return (Vec::new(), failed) };
-        let loads = loads.into_iter().enumerate();
-        let figures = loads.map(|(number, load)| {
-            let sweep = MeshLoad::at_once_sweep(number);
-            Together::of(load, (&study, &sweep), self.fleet, mesh)
-        });
-        (figures.collect(), failed)
+        (found, None)
     }
 
     /// Returns the figures of `pairs`, run by run.

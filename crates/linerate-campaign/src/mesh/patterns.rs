@@ -5,6 +5,8 @@ use linerate_analysis::mesh::Pairing;
 use super::Fleet;
 use crate::{Failure, Result};
 
+/// Most senders to one host: an agent takes part in at most 256 jobs of a trial.
+const MOST_SENDERS: usize = 256;
 /// Most hosts of which every pair is loaded at once: a host has a connection to each other.
 const MOST_OF_ALL: usize = 64;
 
@@ -30,18 +32,27 @@ impl Pattern {
         Self::NAMES.iter().find(|(_, pattern)| *pattern == self).map_or("", |(name, _)| name)
     }
 
+    /// Returns the most hosts of a fleet that it can load.
+    fn most(self) -> usize {
+        match self {
+            Self::Incast => MOST_SENDERS + 1,
+            Self::Bisection => usize::MAX,
+            Self::All => MOST_OF_ALL,
+        }
+    }
+
     /// Refuses a fleet that is too large for it.
     ///
     /// # Errors
-    /// If every pair of too many hosts were loaded at once.
+    /// If a host would have too many connections at once.
     pub fn check(self, fleet: &Fleet) -> Result<()> {
-        let n = fleet.hosts.len();
-        if self != Self::All || n <= MOST_OF_ALL {
+        let (n, most, name) = (fleet.hosts.len(), self.most(), self.name());
+        if n <= most {
             return Ok(());
         }
         Err(Failure::wrong(format!(
-            "mesh --at-once all: {n} hosts, at most {MOST_OF_ALL} (use `bisection`, or measure \
-                fewer hosts)"
+            "mesh --at-once {name}: {n} hosts, at most {most} (use `bisection`, or measure fewer \
+                hosts)"
         )))
     }
 
@@ -75,6 +86,13 @@ pub struct Load {
     pub pattern: Pattern,
     /// Pairs from sender to receiver.
     pub pairs: Vec<Pairing>,
+}
+
+impl Load {
+    /// Takes pairs of hosts that are `gone` out of it.
+    pub(super) fn leave_out(&mut self, gone: &[usize]) {
+        self.pairs.retain(|(from, to)| !gone.contains(from) && !gone.contains(to));
+    }
 }
 
 /// Returns the loads of `patterns` among the hosts of `fleet` that are not `gone`.
@@ -119,6 +137,10 @@ mod tests {
         let refused = Pattern::All.check(&large).expect_err("too many").message();
         assert!(refused.contains("65 hosts, at most 64"), "{refused}");
         assert!(Pattern::Incast.check(&large).is_ok());
+        let larger = fleet(&[0; MOST_SENDERS + 2]);
+        assert!(
+            Pattern::Incast.check(&larger).is_err() && Pattern::Bisection.check(&larger).is_ok()
+        );
         assert!(Pattern::All.check(&fleet(&[0; MOST_OF_ALL])).is_ok());
     }
 }

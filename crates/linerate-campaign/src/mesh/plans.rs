@@ -6,7 +6,7 @@ use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{Nanos, Ratio};
 
 use super::Fleet;
-use super::patterns::{Load, Pattern};
+use super::patterns::{self, Load, Pattern};
 
 /// Workload of every pair.
 pub(super) const WORKLOAD: &str = "tcp_stream";
@@ -93,12 +93,14 @@ impl MeshLoad {
         }
     }
 
-    /// Returns the time that `n_rounds` rounds take without a second look.
-    pub fn expected(&self, n_rounds: usize) -> Nanos {
+    /// Returns the time that `n_rounds` rounds of `fleet` and the loads at once take without a second
+    /// look.
+    pub fn expected(&self, fleet: &Fleet, n_rounds: usize) -> Nanos {
         /// Opening of connections, lead of the barrier and comparison of clocks.
         const OVERHEAD: Nanos = Nanos::from_millis(300);
         let run = self.measured + self.omitted + DRAIN + OVERHEAD + self.rest();
-        Nanos(run.0 * 2 * n_rounds as u64)
+        let n_runs = 2 * n_rounds + patterns::loads(fleet, &self.at_once, &[]).len();
+        Nanos(run.0 * n_runs as u64)
     }
 
     /// Returns the pause after a run in which hosts send or receive all the time.

@@ -29,8 +29,9 @@ const LOAD: MeshLoad = MeshLoad {
 /// Fleet of eight hosts whose pairs have these rates.
 struct FleetBench {
     rate: fn(&str, &str) -> f64,
-    /// Host that goes away in this trial of the first stage.
+    /// Host that goes away in this trial of that stage.
     leaves: Option<(&'static str, usize)>,
+    leaves_in: &'static str,
     /// Host whose pairs with this other host fail.
     blocked: Option<[&'static str; 2]>,
     /// A person interrupts the first stage in this trial.
@@ -48,6 +49,7 @@ impl FleetBench {
         Self {
             rate,
             leaves: None,
+            leaves_in: "rounds-1",
             blocked: None,
             interrupted: None,
             second_fails: false,
@@ -74,7 +76,7 @@ impl FleetBench {
         let mut campaign = Campaign::default();
         for (number, spec) in expand(&plan, &testbed()).expect("the hosts").into_iter().enumerate()
         {
-            if is_first && self.leaves.is_some_and(|(_, trial)| trial == number) {
+            if name == self.leaves_in && self.leaves.is_some_and(|(_, trial)| trial == number) {
                 let lost = Failure::missing("lost the agent");
                 return (Some(campaign), Some(lost.into()));
             }
@@ -146,7 +148,8 @@ impl Bench for FleetBench {
     }
 
     fn absent(&self) -> Vec<Absent> {
-        let gone = self.leaves.filter(|_| !self.stages.borrow().is_empty());
+        let has_begun = self.stages.borrow().iter().any(|stage| stage == self.leaves_in);
+        let gone = self.leaves.filter(|_| has_begun);
         let absent = gone.map(|(host, _)| Absent { host: host.into(), why: "it is off".into() });
         absent.into_iter().collect()
     }
@@ -199,20 +202,49 @@ fn loads_at_once_are_set_beside_their_pairs_alone() {
     };
     let bench = FleetBench::of(|_, _| 100e6);
     let found = surveyed(&bench);
-    assert_eq!(*bench.stages.borrow(), ["rounds-1", "at-once"]);
+    assert_eq!(*bench.stages.borrow(), ["rounds-1", "at-once-1"]);
     assert_eq!((found.at_once.len(), found.at_once_failed), (1 + 8, None));
     // Simulated pairs share nothing, so each has all of its rate.
-    let shares = found.at_once.iter().map(|one| {
-        let (total, alone) = (one.total().expect("a figure"), one.alone.expect("a figure"));
-        (one.load.pattern, one.load.pairs.len(), (total / alone).round())
-    });
-    let shares: Vec<_> = shares.collect();
-    assert_eq!(shares[0], (Pattern::Bisection, 8, 1.0));
-    assert!(shares[1..].iter().all(|share| *share == (Pattern::Incast, 7, 7.0)), "{shares:?}");
+    let shares: Vec<_> = found.at_once.iter().map(share).collect();
+    assert_eq!(shares[0], (Pattern::Bisection, 8, 10));
+    assert!(shares[1..].iter().all(|share| *share == (Pattern::Incast, 7, 70)), "{shares:?}");
+    // A half is set beside its own pairs: those between the halves have half the rate.
+    let found = surveyed(&FleetBench::of(
+        |from, to| {
+            if (from > "n3") == (to > "n3") { 100e6 } else { 50e6 }
+        },
+    ));
+    assert_eq!(share(&found.at_once[0]), (Pattern::Bisection, 8, 10));
     // A pair without a figure leaves the load without a total.
     let bench = FleetBench { blocked: Some(["n1", "n2"]), ..FleetBench::of(|_, _| 100e6) };
     let lacking = surveyed(&bench);
     assert!(lacking.at_once.iter().any(|one| one.total().is_none()));
+}
+
+/// Returns a load with its pairs, and what they carry together in tenths of alone.
+fn share(one: &Together) -> (Pattern, usize, i64) {
+    let (total, alone) = (one.total().expect("a figure"), one.alone.expect("a figure"));
+    (one.load.pattern, one.load.pairs.len(), (10.0 * total / alone).round() as i64)
+}
+
+#[test]
+fn a_host_that_goes_away_costs_its_own_pairs_of_loads_at_once() {
+    let load = MeshLoad { at_once: vec![Pattern::Incast], most_of_stage: 28, ..LOAD };
+    let bench = FleetBench {
+        leaves: Some(("n6", 3)),
+        leaves_in: "at-once-1",
+        ..FleetBench::of(|_, _| 100e6)
+    };
+    let found = survey(&bench, &fleet(), &load, Vec::new(), Earlier::none(&fleet()))
+        .unwrap_or_else(|_| panic!("it is surveyed"));
+    // Four of eight fit into a stage. Three were measured with all hosts.
+    let receivers = found.at_once.iter().map(|one| (one.load.pairs[0].1, one.load.pairs.len()));
+    let mut receivers: Vec<_> = receivers.collect();
+    receivers.sort_unstable();
+    assert_eq!(receivers.len(), 7, "nobody sends to the host that is gone: {receivers:?}");
+    assert_eq!(receivers.iter().filter(|(_, n)| *n == 7).count(), 3, "{receivers:?}");
+    assert!(found.at_once.iter().all(|one| one.total().is_some()));
+    assert_eq!(found.at_once_failed, None);
 }
 
 #[test]
@@ -382,7 +414,7 @@ fn a_budget_is_kept_by_pauses() {
     assert!(rest(&LOAD).abs() < 1e-9);
     let one_percent = MeshLoad { budget: Ratio(0.01), ..LOAD };
     assert!((rest(&one_percent) - 118.8).abs() < 1e-6, "1.2 s of 120 s");
-    let [all, part] = [LOAD, one_percent].map(|load| load.expected(7).as_secs_f64());
+    let [all, part] = [LOAD, one_percent].map(|load| load.expected(&fleet(), 7).as_secs_f64());
     assert!((part - all - 14.0 * 118.8).abs() < 1e-3, "{all} s, {part} s");
 }
 

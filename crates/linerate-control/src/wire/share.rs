@@ -45,6 +45,10 @@ impl Share {
     ) -> Option<Self> {
         let mut share = Self::default();
         for (end, workload, params) in ends {
+            // The active end drives a server without an agent; its other end does nothing here.
+            if !end.has_agent() {
+                continue;
+            }
             let has_no_interface = end.address.is_none() && end.device.is_none();
             // The kernel chooses the interface of connections to a server without an agent.
             let is_open = has_no_interface && params.get(SERVER_PARAMETER).is_some();
@@ -118,7 +122,12 @@ mod tests {
     #[test]
     fn a_job_with_a_server_that_has_no_agent_uses_an_interface_that_it_must_name() {
         let to_server = params(&[(SERVER_PARAMETER, "iperf3://192.0.2.9")]);
-        let job = |address| share(&[(end(&[1], address), "iperf3", to_server.clone())]);
+        let server = Endpoint::named("iperf3://192.0.2.9", "iperf3://192.0.2.9");
+        let job = |address| {
+            let active = (end(&[1], address), "iperf3", to_server.clone());
+            // An agent gets both ends.
+            share(&[active, (server.clone(), "iperf3", to_server.clone())])
+        };
         let found = job(Some("192.0.2.7")).expect("its active end is pinned");
         assert_eq!((found.cpus, found.addresses.len()), ([1].into(), 1));
         assert_eq!(job(None), None);

@@ -350,7 +350,7 @@ fn numbered_jobs(
         for (from, to) in ends(job, coordinates()) {
             let from = endpoint_with(n_cpus, from, testbed)?;
             let mut params = params.clone();
-            let to = match servers::named(to, &mut params) {
+            let to = match servers::named(to, &from, &mut params) {
                 Some(server) => server,
                 None => endpoint_with(n_cpus, to, testbed)?,
             };

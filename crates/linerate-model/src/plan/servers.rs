@@ -1,23 +1,34 @@
 //! Endpoints of plans that are servers without an agent: `to = "iperf3://HOST[:PORT]"`.
 //!
 //! The active end drives such a server alone. The job gets the server as a parameter, and the host
-//! of its passive end is the server.
+//! of its passive end is the server. A server on the loopback is on the host of the active end.
 
+use core::net::IpAddr;
 use std::ops::Range;
 
 use serde_json::Value;
 
 use super::axis::pairs_of;
 use super::{ArmPlan, ExpandError, JobPlan, Sweep};
-use crate::{Endpoint, IPERF3_WORKLOAD, Params, SERVER_PARAMETER, is_server};
+use crate::{Endpoint, IPERF3_SCHEME, IPERF3_WORKLOAD, Params, SERVER_PARAMETER, is_server};
 
-/// Returns the endpoint of the server `name` for a job whose `params` then name it; `None` if it is
-/// no server.
-pub(super) fn named(name: &str, params: &mut Params) -> Option<Endpoint> {
+/// Returns the endpoint of the server `name` for a job of `from`, whose `params` then name it;
+/// `None` if it is no server.
+pub(super) fn named(name: &str, from: &Endpoint, params: &mut Params) -> Option<Endpoint> {
     is_server(name).then(|| {
         params.set(SERVER_PARAMETER, Value::from(name));
-        Endpoint::named(name, name)
+        Endpoint::named(name, if is_on_loopback(name) { &from.host } else { name })
     })
+}
+
+/// Returns whether the server `name` is on the host that drives it.
+fn is_on_loopback(name: &str) -> bool {
+    let place = name.trim_start_matches(IPERF3_SCHEME);
+    let host = match place.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => place.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Returns the servers that `sweep` names where it cannot use them.
@@ -99,6 +110,13 @@ mod tests {
         let found = jobs(&format!("[[sweep.job]]\n{JOB}")).expect("one job");
         assert_eq!(found[0].to, Endpoint::named("iperf3://192.0.2.7", "iperf3://192.0.2.7"));
         assert_eq!(found[0].agents(), ["host"; 2], "the active end drives it");
+        for (server, is_here) in
+            [("127.0.0.1:5202", true), ("[::1]", true), ("localhost", true), ("127.example", false)]
+        {
+            let found = jobs(&format!("[[sweep.job]]\n{}", JOB.replace("192.0.2.7", server)));
+            let host = found.expect("one job")[0].to.host.clone();
+            assert_eq!(host == "host", is_here, "{server}: {host}");
+        }
         assert_eq!(found[0].params.get("server"), Some(&"iperf3://192.0.2.7".into()));
         let pairs = "[sweep.axis]\npairs = [[\"a iperf3://h1\"], [\"a iperf3://h2:5202\"]]\n";
         let found = jobs(&format!("[[sweep.job]]\n{JOB}{pairs}")).expect("two servers");

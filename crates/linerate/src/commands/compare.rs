@@ -31,9 +31,8 @@ pub(crate) struct CompareArgs {
 /// Compares `args.after` with `args.before`, writes the report and prints the answer. A figure that
 /// got worse is a missed goal; campaigns without a common point are a mistake.
 pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
-    let read = |name: &str| ledgers::judge(name);
-    let (before, after) = (read(&args.before)?, read(&args.after)?);
-    let again = args.again.as_deref().map(read).transpose()?;
+    let (before, after) = (ledgers::judge(&args.before)?, ledgers::judge(&args.after)?);
+    let again = args.again.as_deref().map(ledgers::judge).transpose()?;
     let compared = Compared::of(
         [Recorded::of(&args.before, &before), Recorded::of(&args.after, &after)],
         args.again.as_deref().zip(again.as_ref()).map(|(name, again)| Recorded::of(name, again)),

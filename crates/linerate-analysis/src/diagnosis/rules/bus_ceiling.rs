@@ -7,7 +7,7 @@
 
 use linerate_model::Command;
 
-use super::{Rule, at_ceiling, is_bus, score, shrunk, smaller_segments, suspected};
+use super::{Rule, at_ceiling, is_bus, score, shrunk, smaller_segments, stream_of, suspected};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Finding, Step};
@@ -29,7 +29,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn judge(point: &PointStudy) -> Option<Finding> {
     let (job, direction, evidence, bus) = at_ceiling(point, REACHED, is_bus)?;
-    let claim = Claim::Saturated(bus);
+    let claim = Claim::Saturated(bus.subject.clone());
     let finding = suspected(RULE.name, (point, job, direction), claim, vec![evidence]);
     Some(finding.advise(Step::OtherSlot.by(Command::local("limit pcie", &[]))))
 }
@@ -42,7 +42,7 @@ fn experiments(point: &PointStudy) -> Vec<Experiment> {
     at_ceiling(point, REACHED, is_bus)
         // A slot cannot be changed from here. Smaller segments lower its ceiling by a known
         // ratio, which shows the limit without removing it.
-        .and_then(|(job, ..)| smaller_segments(job, shrunk))
+        .and_then(|(job, ..)| smaller_segments(stream_of(point, job), shrunk))
         .into_iter()
         .collect()
 }
@@ -74,6 +74,23 @@ mod tests {
         let experiments = RULE.experiments(&on_bus(0.92e9));
         assert_eq!(experiments[0].candidates[0][0].0, "mss");
         assert!(experiments[0].ratio[1] < 0.9 && !experiments[0].lifts, "{experiments:?}");
+    }
+
+    #[test]
+    fn of_several_jobs_the_one_nearest_to_its_ceiling_decides() {
+        let mut both = on_bus(0.97e9);
+        let mut other = both.jobs[0].clone();
+        let mut link = both.ceilings[0].clone();
+        link.subject = "link".into();
+        both.ceilings.push(link);
+        (other.metrics[0].ceiling, other.metrics[0].share) = (Some(1), Some(0.96));
+        both.jobs.push(other);
+        let link_ceiling = crate::diagnosis::rules::link_ceiling::RULE;
+        assert!(RULE.judge(&both).is_some() && link_ceiling.judge(&both).is_none());
+        // Nearest is the sum: its experiment changes the streams.
+        both.jobs[0].workload = crate::study::ALL.to_owned();
+        (both.jobs[1].metrics[0].ceiling, both.jobs[1].metrics[0].share) = (Some(0), Some(0.5));
+        assert_eq!(RULE.experiments(&both).len(), 1);
     }
 
     #[test]

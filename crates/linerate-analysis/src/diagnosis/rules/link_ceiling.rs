@@ -12,7 +12,7 @@ use linerate_model::{CeilingSubject, Direction};
 
 use super::{
     Rule, at_ceiling, changed, flows, is_bus, members, n_flows, only_the_path, score, shrunk,
-    smaller_segments, standing_queue, suspected,
+    smaller_segments, standing_queue, stream_of, suspected,
 };
 use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
@@ -31,7 +31,7 @@ const STANDS: f64 = 1.0;
 fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, CeilingSubject)> {
     let is_link = |class| !is_bus(class);
     if let Some((job, direction, evidence, ceiling)) = at_ceiling(point, REACHED, is_link) {
-        return Some((job, direction, vec![evidence], ceiling));
+        return Some((job, direction, vec![evidence], ceiling.subject.clone()));
     }
     let taken = point.taken()?;
     let (job, direction, evidence, ceiling) =
@@ -40,7 +40,7 @@ fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, Ceil
         .filter(|queue| *queue > STANDS && only_the_path(job, direction))?;
     let missing = Evidence::CpuTaken { share: taken };
     let stands = Evidence::Queue { ratio: 1.0 + queue };
-    Some((job, direction, vec![evidence, missing, stands], ceiling))
+    Some((job, direction, vec![evidence, missing, stands], ceiling.subject.clone()))
 }
 
 /// Rule: goodput reaches the lowest known ceiling, which a link sets.
@@ -74,7 +74,10 @@ fn score(point: &PointStudy) -> Option<f64> {
 }
 
 fn experiments(point: &PointStudy) -> Vec<Experiment> {
-    full(point).and_then(|(job, ..)| smaller_segments(job, shrunk)).into_iter().collect()
+    full(point)
+        .and_then(|(job, ..)| smaller_segments(stream_of(point, job), shrunk))
+        .into_iter()
+        .collect()
 }
 
 #[cfg(test)]

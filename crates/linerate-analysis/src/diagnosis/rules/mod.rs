@@ -40,8 +40,7 @@ mod softirq_core;
 mod unknown;
 
 use linerate_model::{
-    Arm, BitRate, BoundClass, CeilingSubject, Direction, HostSetting, Metric, Validity, Verdict,
-    metric,
+    Arm, BitRate, BoundClass, Ceiling, Direction, HostSetting, Metric, Validity, Verdict, metric,
 };
 
 use super::advice::{Advice, Step};
@@ -49,6 +48,7 @@ use super::evidence::{Claim, Evidence, FlowEnd};
 use super::experiment::{Experiment, bytes, set};
 use super::finding::{Finding, JobFlow, Subject, SubjectLoad};
 use super::sign::Sign;
+use crate::study::ALL;
 use crate::{Given, JobStudy, Obtained, PointStudy};
 pub(super) use command::{changed, command, consent};
 
@@ -399,6 +399,13 @@ fn smaller_segments(job: &JobStudy, ratio: impl Fn(f64, f64) -> [f64; 2]) -> Opt
     (usual > 4.0 * SMALL).then(|| Experiment::show("segments of 250 B", change(), ratio))
 }
 
+/// Returns `job`, or of the sum of all jobs the first stream: all get the same parameters.
+fn stream_of<'a>(point: &'a PointStudy, job: &'a JobStudy) -> &'a JobStudy {
+    let mut streams = point.jobs.iter().filter(|one| one.workload == TCP_STREAM && !one.background);
+    let first = streams.next().filter(|_| job.workload == ALL);
+    first.unwrap_or(job)
+}
+
 /// Returns the payload of a full segment, as the connections report it.
 fn segment_size(job: &JobStudy) -> Option<f64> {
     job.obtained.get("mss").and_then(Obtained::number)
@@ -429,20 +436,30 @@ fn is_bus(class: BoundClass) -> bool {
     class == BoundClass::Bus
 }
 
-/// Returns the flow of `point` whose goodput is nearest to its lowest ceiling, if that is of a
-/// wanted class and goodput at least `share` of it, with the evidence and the part that sets the
-/// ceiling; of equals the first.
+/// Flow at its ceiling, with the evidence and the ceiling.
+type AtCeiling<'a> = (&'a JobStudy, Direction, Evidence, &'a Ceiling);
+
+/// Returns the flow of `point` whose goodput is nearest to its lowest ceiling and at least `share`
+/// of it, if a wanted class sets that ceiling; of equals the first.
 fn at_ceiling(
     point: &PointStudy,
     share: f64,
     wanted: impl Fn(BoundClass) -> bool,
-) -> Option<(&JobStudy, Direction, Evidence, CeilingSubject)> {
-    let limited = flows(point).filter_map(|(job, direction)| {
+) -> Option<AtCeiling<'_>> {
+    nearest(point, share, |_, _| true).filter(|(.., ceiling)| wanted(ceiling.class()))
+}
+
+/// Returns the flow whose goodput is nearest to its lowest ceiling, of those that are `asked`.
+fn nearest(
+    point: &PointStudy,
+    share: f64,
+    asked: impl Fn(&JobStudy, Direction) -> bool,
+) -> Option<AtCeiling<'_>> {
+    let asked = flows(point).filter(|(job, direction)| asked(job, *direction));
+    let limited = asked.filter_map(|(job, direction)| {
         let metric = job.metric(metric::GOODPUT, direction)?;
         let reached = metric.share.filter(|reached| *reached >= share)?;
-        // Only the lowest ceiling counts. If another class sets it, this class is not the limit.
-        let ceiling =
-            point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
+        let ceiling = point.ceilings.get(metric.ceiling?)?;
         Some((job, direction, metric.estimate?.value, reached, ceiling))
     });
     // A job can come near to the ceiling of its own link while a part that all jobs share is full
@@ -450,7 +467,7 @@ fn at_ceiling(
     let nearest = limited.reduce(|best, other| if other.3 > best.3 { other } else { best });
     let (job, direction, goodput, share, ceiling) = nearest.filter(|_| may_be_judged(point))?;
     let evidence = Evidence::OfCeiling { goodput, share, ceiling: Box::new(ceiling.clone()) };
-    Some((job, direction, evidence, ceiling.subject.clone()))
+    Some((job, direction, evidence, ceiling))
 }
 
 /// Returns the advice to use twice as many flows, which several CPUs of `end` share.

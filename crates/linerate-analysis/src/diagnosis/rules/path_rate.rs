@@ -21,6 +21,7 @@ use super::{
 };
 use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
+use crate::study::ALL;
 use crate::{JobStudy, PointStudy};
 
 /// Relative increase of the round-trip time over its minimum that shows a standing queue. TCP with
@@ -52,11 +53,10 @@ fn full_link(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option
 fn saturation(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<f64> {
     let is_elsewhere = cross_traffic::is_shared(point, job, direction)
         || reverse_path::waits(point, job, direction);
-    // The job that adds up all others is the last one. Where it fills what all share, no unknown
-    // link has to explain what one job gets of it.
-    let mut together = point.jobs.iter().rev().filter(|job| !job.background);
-    let is_known = room(job, direction) <= ROOM
-        || together.next().is_some_and(|all| room(all, direction) <= ROOM);
+    // Where all jobs together fill what they share, no unknown link has to explain what one job
+    // gets of it.
+    let mut together = point.jobs.iter().filter(|job| job.workload == ALL);
+    let is_known = room(job, direction) <= ROOM || together.any(|all| room(all, direction) <= ROOM);
     if !only_the_path(job, direction) || is_known || is_elsewhere {
         return Some(0.0);
     }
@@ -201,6 +201,7 @@ mod tests {
         let beside = |share| {
             let mut point = queued(0.044, &[]);
             let mut all = point.jobs[0].clone();
+            all.workload = ALL.to_owned();
             all.metrics[0].share = Some(share);
             point.jobs.push(all);
             RULE.judge(&point)

@@ -4,12 +4,14 @@
 //! Evidence: a single flow crosses a group of links and reaches at least [`REACHED`] of the
 //! ceiling, which for one flow is that of one member. Not observed: groups that nobody declared.
 
+use linerate_model::Direction;
+
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, at_ceiling, changed, flows, members, n_flows, score, suspected,
+    LEAST_EFFECT, Rule, TCP_STREAM, changed, flows, members, n_flows, nearest, score, suspected,
 };
-use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
+use crate::{JobStudy, PointStudy};
 
 /// Share of one member's capacity from which it counts as saturated.
 const REACHED: f64 = 0.9;
@@ -29,14 +31,19 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn judge(point: &PointStudy) -> Option<Finding> {
-    let (job, direction, evidence, _) = at_ceiling(point, REACHED, |_| true)?;
-    // With two flows or more, the rule for polarised hashes applies.
-    let (available, _) = members(job, direction).filter(|_| n_flows(job) < 2.0)?;
+    let (job, direction, evidence, _) = nearest(point, REACHED, is_one_of_a_group)?;
+    let (available, _) = members(job, direction)?;
     let evidence = vec![evidence, Evidence::OneFlow { links: available }];
     let finding = suspected(RULE.name, (point, job, direction), Claim::OneLink, evidence);
     let streams = (FLOWS_A_LINK * available) as u64;
     let command = changed(point, &[set("streams", streams)]);
     Some(finding.advise(Step::FlowsOnLinks { streams, links: available }.by(command)))
+}
+
+/// Returns whether the flow is alone on a group of links. With two flows or more, the rule for
+/// polarised hashes applies.
+fn is_one_of_a_group(job: &JobStudy, direction: Direction) -> bool {
+    members(job, direction).is_some() && n_flows(job) < 2.0
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
@@ -46,7 +53,7 @@ fn score(point: &PointStudy) -> Option<f64> {
 }
 
 fn experiments(point: &PointStudy) -> Vec<Experiment> {
-    let Some((job, direction, ..)) = at_ceiling(point, REACHED, |_| true) else {
+    let Some((job, direction, ..)) = nearest(point, REACHED, is_one_of_a_group) else {
         return Vec::new();
     };
     let Some((available, _)) = members(job, direction).filter(|_| job.workload == TCP_STREAM)
@@ -75,6 +82,13 @@ mod tests {
         assert_eq!(RULE.experiments(&one)[0].candidates[0][0].1, 16);
         let leading = crate::diagnosis::suspects(&one);
         assert_eq!(leading[0].0.name, "single_flow", "the link alone is not the whole truth");
+    }
+
+    #[test]
+    fn it_fires_beside_a_job_on_a_fuller_link_of_its_own() {
+        let mut both = point(&[("goodput", 0.96e9), ("links_available", 4.0), ("links_used", 1.0)]);
+        both.jobs.push(point(&[("goodput", 0.99e9)]).jobs.remove(0));
+        assert!(RULE.judge(&both).is_some());
     }
 
     #[test]
