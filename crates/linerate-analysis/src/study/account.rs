@@ -5,7 +5,7 @@
 //! or frame belongs to the span in which it was sent ([`super::loss_series`]); answered are those
 //! that came, open those of an open load that were never sent.
 
-use linerate_model::{Counter, Direction, Gap, OperationKind, metric};
+use linerate_model::{Counter, Direction, Gap, LossLedger, OperationKind, metric};
 
 use super::figures::Figures;
 use super::flow::Flow;
@@ -61,17 +61,28 @@ impl Sent {
     }
 }
 
-/// The longest outage among the flows of `flow`. Nothing where receivers keep no gaps, or frames
-/// overtook each other and may have filled them.
-fn put_outage(figures: &mut Figures, flow: &Flow<'_>) {
+/// Adds the longest outage among the flows of `flow`. Nothing where receivers keep no gaps, frames
+/// overtook each other, came late or were dropped by the receiver's socket, or where more frames
+/// are missing before the first or after the last frame received than in the longest gap.
+fn put_outage(figures: &mut Figures, flow: &Flow<'_>, ledger: &LossLedger) {
     let Some(receiver) = flow.own_receiver() else { return };
-    if receiver.flows.iter().any(|flow| flow.counters[Counter::Reordered] > 0) {
+    // Frames that overtook others may have filled a gap. Late frames and those that the socket
+    // dropped came over the path: their gaps are no outages.
+    let disturbing = [Counter::Reordered, Counter::Late, Counter::SocketDrops];
+    let n = |counter| receiver.flows.iter().map(|flow| flow.counters[counter]).sum::<u64>();
+    if disturbing.into_iter().any(|counter| n(counter) > 0) {
         return;
     }
     let kept: Option<Vec<Gap>> = receiver.flows.iter().map(|flow| flow.longest_gap).collect();
     let Some(longest) = kept.unwrap_or_default().into_iter().max_by_key(|gap| gap.missing) else {
         return;
     };
+    // An outage at either end of the trial has no frame on its other side, and so no length.
+    // Without a gap, all frames missing below the highest number precede the first one received.
+    let at_start = if longest.missing == 0 { ledger.lost_gap } else { 0 };
+    if at_start + ledger.lost_tail + ledger.lost_all > longest.missing {
+        return;
+    }
     // The clock of the sender is not disturbed by a receiver that waited for a CPU.
     let length = match longest.missing {
         0 => 0.0,
@@ -88,10 +99,8 @@ pub(super) fn loss_figures(figures: &mut Figures, job: &Job<'_>, span: Span, los
     };
     for loss in losses {
         put_losses(figures, loss.direction, loss, sent(loss));
-    }
-    for loss in losses {
         if let Some(flow) = job.flow(loss.direction) {
-            put_outage(figures, &flow);
+            put_outage(figures, &flow, &loss.ledger);
         }
     }
     // A sum of one direction would repeat it.
@@ -180,35 +189,66 @@ mod tests {
 
     use super::*;
 
-    fn outage(flows: &[(Option<Gap>, u64)]) -> [Option<f64>; 2] {
+    fn outage(flows: &[(Option<Gap>, Option<Counter>)], ledger: LossLedger) -> [Option<f64>; 2] {
         let mut sender = JobRecord::default();
         let mut interval = Interval { end: Nanos::from_secs(1), ..Interval::default() };
         interval.counters[Counter::PayloadSent] = 1;
         interval.counters[Counter::PayloadReceived] = 1;
         sender.intervals.push(interval);
         let mut receiver = sender.clone();
-        for (gap, reordered) in flows {
+        for (gap, counter) in flows {
             let mut flow = FlowReport { longest_gap: *gap, ..FlowReport::default() };
-            flow.counters[Counter::Reordered] = *reordered;
+            if let Some(counter) = counter {
+                flow.counters[*counter] = 1;
+            }
             receiver.flows.push(flow);
         }
         let mut figures = Figures::default();
         let flow = Flow::between(Direction::Tx, [&sender, &receiver], "frames");
-        put_outage(&mut figures, &flow.expect("it carries data"));
+        put_outage(&mut figures, &flow.expect("it carries data"), &ledger);
         [metric::OUTAGE, metric::OUTAGE_LOST].map(|metric| figures.get(metric, Direction::Tx))
+    }
+
+    fn gap(missing: u64, seen: u64, scheduled: Option<u64>) -> Option<Gap> {
+        let scheduled = scheduled.map(Nanos::from_millis);
+        Some(Gap { missing, seen: Nanos::from_millis(seen), scheduled })
     }
 
     #[test]
     fn the_flow_that_missed_most_has_the_outage_by_the_senders_clock() {
-        let gap = |missing, seen, scheduled: Option<u64>| {
-            let [seen, scheduled] = [Some(seen), scheduled].map(|ms| ms.map(Nanos::from_millis));
-            Some(Gap { missing, seen: seen.unwrap_or_default(), scheduled })
-        };
-        let two = [(gap(3, 90, Some(4)), 0), (gap(49, 70, Some(50)), 0)];
-        assert_eq!(outage(&two), [Some(0.05), Some(49.0)]);
-        assert_eq!(outage(&[(gap(49, 70, None), 0)]), [Some(0.07), Some(49.0)], "another clock");
-        assert_eq!(outage(&[(gap(0, 0, None), 0)]), [Some(0.0), Some(0.0)], "nothing is missing");
-        assert_eq!(outage(&[two[0], (None, 0)]), [None; 2], "a receiver that keeps no gaps");
-        assert_eq!(outage(&[(gap(49, 70, Some(50)), 1)]), [None; 2], "a frame was overtaken");
+        let lost = LossLedger { lost_gap: 52, ..LossLedger::default() };
+        let none = LossLedger::default();
+        let two = [(gap(3, 90, Some(4)), None), (gap(49, 70, Some(50)), None)];
+        assert_eq!(outage(&two, lost), [Some(0.05), Some(49.0)]);
+        assert_eq!(
+            outage(&[(gap(49, 70, None), None)], lost),
+            [Some(0.07), Some(49.0)],
+            "another clock"
+        );
+        assert_eq!(
+            outage(&[(gap(0, 0, None), None)], none),
+            [Some(0.0), Some(0.0)],
+            "nothing is missing"
+        );
+        assert_eq!(outage(&[two[0], (None, None)], lost), [None; 2], "a receiver without gaps");
+    }
+
+    #[test]
+    fn a_gap_that_is_not_the_longest_outage_of_the_path_is_withheld() {
+        let (of_gap, none) = (gap(49, 70, Some(50)), LossLedger::default());
+        for counter in [Counter::Reordered, Counter::Late, Counter::SocketDrops] {
+            let lost = LossLedger { lost_gap: 49, ..none };
+            assert_eq!(outage(&[(of_gap, Some(counter))], lost), [None; 2], "{counter:?}");
+        }
+        let short = LossLedger { lost_gap: 49, lost_tail: 49, ..none };
+        assert_eq!(outage(&[(of_gap, None)], short), [Some(0.05), Some(49.0)], "a shorter tail");
+        let cases = [
+            ("nothing after the gap", of_gap, LossLedger { lost_tail: 50, ..short }),
+            ("nothing before the gap", gap(0, 0, None), LossLedger { lost_gap: 50, ..none }),
+            ("nothing at all", gap(0, 0, None), LossLedger { lost_all: 50, ..none }),
+        ];
+        for (case, gap, ledger) in cases {
+            assert_eq!(outage(&[(gap, None)], ledger), [None; 2], "{case}");
+        }
     }
 }

@@ -202,9 +202,9 @@ metrics! {
         "of what was due in the measured span: datagrams and frames that never came, operations \
          that ended without an answer").adds_up().with(Values::Whole);
     OUTAGE = Loss("outage", "Outage", Unit::Second, NO, DOWN,
-        "longest outage of a flow of frames in the whole trial: time between the departures of the \
-         frames around the most frames in a row that never came (between their arrivals, where \
-         one-way times are not known); zero if none is missing").used(&[Points]);
+        "longest outage of a flow of frames in the whole trial: time between the departures (or \
+         arrivals) of the frames before and after the most frames in a row that never came; zero \
+         if none is missing").used(&[Points]);
     OUTAGE_LOST = Loss("outage_lost", "Outage lost", Unit::Count, L4, DOWN,
         "frames in a row that never came in the longest outage of a flow").with(Values::Whole);
     LATE = Loss("late", "Late", Unit::Count, L4, DOWN,
