@@ -117,7 +117,7 @@ pub struct Description {
     pub controllers: Vec<Controller>,
     /// Emulated devices under test.
     pub elements: Vec<Element>,
-    /// Interfaces with two cables, of which the first fails.
+    /// Interfaces with two cables, which fail in turn.
     pub failovers: Vec<Failover>,
     /// Switches whose ports count as independent observers.
     pub observed: Vec<Observed>,

@@ -47,9 +47,9 @@ pub struct CableEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Ports lose frames, and the carrier stays.
-    Deaf,
+    PortsDisabled,
     /// Ports work again.
-    Hear,
+    PortsForwarding,
     /// The carrier is gone, and the other cable carries the frames.
     Down,
     /// The carrier is back, and the cable is the backup of the other.
@@ -68,7 +68,7 @@ impl CableEnd {
         // The way to the other end is written, because the kernel forgets learned ones with the
         // carrier.
         let way = format!("fdb replace {} dev {port} master static", self.peer);
-        // Frames to everybody would go round and round over two cables.
+        // Broadcasts would be forwarded back over the second cable.
         let flood = |port: &str, on: &str| {
             format!("link set dev {port} flood {on} mcast_flood {on} bcast_flood {on}")
         };
@@ -91,13 +91,13 @@ impl Cables {
     fn course(&self) -> Vec<(Nanos, Step)> {
         let works = self.every.since(self.length);
         if !self.backup {
-            return vec![(works, Step::Deaf), (self.length, Step::Hear)];
+            return vec![(works, Step::PortsDisabled), (self.length, Step::PortsForwarding)];
         }
         if self.unnoticed == Nanos(0) {
             return vec![(works, Step::Down), (self.length, Step::Up)];
         }
         let down = self.length.since(self.unnoticed);
-        vec![(works, Step::Deaf), (self.unnoticed, Step::Down), (down, Step::Up)]
+        vec![(works, Step::PortsDisabled), (self.unnoticed, Step::Down), (down, Step::Up)]
     }
 
     /// Does `step` with `cable`.
@@ -111,8 +111,8 @@ impl Cables {
         for end in &self.ends {
             let (namespace, port) = (&*end.namespace, &*end.port(cable));
             let (tool, what, value) = match step {
-                Step::Deaf => ("bridge", Some("state"), "disabled"),
-                Step::Hear => ("bridge", Some("state"), "forwarding"),
+                Step::PortsDisabled => ("bridge", Some("state"), "disabled"),
+                Step::PortsForwarding => ("bridge", Some("state"), "forwarding"),
                 Step::Down => ("ip", None, "down"),
                 Step::Up => ("ip", None, "up"),
             };
@@ -131,9 +131,12 @@ impl Cables {
             if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            // After a command that fails, cables stay as they are: the measurement then shows what
-            // they do.
-            if self.take(step, cable).is_err() {
+            // After a command that fails, the cables stay as they are until the lab ends.
+            if let Err(error) = self.take(step, cable) {
+                eprintln!(
+                    "linerate: the cables of the lab do not fail any more, and outages are not \
+                        those of its description: {error}"
+                );
                 return;
             }
             if step == Step::Up {
@@ -210,8 +213,8 @@ mod tests {
             cables.course().into_iter().map(|(wait, step)| (wait.0 / 1_000_000, step)).collect()
         };
         assert_eq!(of(true, 0), [(1500, Step::Down), (500, Step::Up)]);
-        assert_eq!(of(true, 50), [(1500, Step::Deaf), (50, Step::Down), (450, Step::Up)]);
-        assert_eq!(of(false, 0), [(1500, Step::Deaf), (500, Step::Hear)]);
+        assert_eq!(of(true, 50), [(1500, Step::PortsDisabled), (50, Step::Down), (450, Step::Up)]);
+        assert_eq!(of(false, 0), [(1500, Step::PortsDisabled), (500, Step::PortsForwarding)]);
     }
 
     #[test]
