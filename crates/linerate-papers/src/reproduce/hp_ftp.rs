@@ -342,12 +342,21 @@ fn observer(curve: &[Clients<'_>]) -> Shape {
     };
     let PortStudy { observer, n, octets, payload, expected, agreement, kind, .. } = port;
     let (ratio, algebra) = (octets / payload, FRAME / PAYLOAD);
+    let counted =
+        format!("counted {ratio:.4} octets per byte of payload, {algebra:.4} are expected");
     // The paper polled a switch. Without an agent there is only the kernel that linerate runs on.
-    if *kind != Some(ObserverKind::Snmp) {
-        let why = format!(
-            "no SNMP agent counted at the switch (in a lab, install snmpd); its kernel counted \
-                {ratio:.4} octets for each of payload, {algebra:.4} are expected"
-        );
+    let other = match kind {
+        Some(ObserverKind::Snmp) => None,
+        Some(_) => Some(format!(
+            "no SNMP agent counted at the switch (in a lab, install snmpd and snmp); its kernel \
+                {counted}"
+        )),
+        None => Some(format!(
+            "the ledger is of an older version, which did not record the kind of observer; \
+                {observer} {counted}"
+        )),
+    };
+    if let Some(why) = other {
         return not_judged("V4.4", claim, &why);
     }
     let measured = format!(
@@ -601,15 +610,21 @@ mod tests {
             };
             let point = PointStudy { observed: vec![port], ..PointStudy::default() };
             let goodput = linerate_analysis::statistics::estimate(&[28e6]).expect("a run");
-            observer(&[Clients { n: 1, goodput, point: &point }]).holds
+            observer(&[Clients { n: 1, goodput, point: &point }])
         };
         let snmp = Some(ObserverKind::Snmp);
-        assert_eq!(judge(1515e4, Agreement::Agrees, snmp), Some(true));
+        assert_eq!(judge(1515e4, Agreement::Agrees, snmp).holds, Some(true));
         // Headers counted once for super-packets, and foreign traffic.
-        assert_eq!(judge(1480e4, Agreement::Agrees, snmp), Some(false));
-        assert_eq!(judge(1540e4, Agreement::Background, snmp), Some(false));
+        assert_eq!(judge(1480e4, Agreement::Agrees, snmp).holds, Some(false));
+        assert_eq!(judge(1540e4, Agreement::Background, snmp).holds, Some(false));
         let kernel = Some(ObserverKind::Kernel);
-        assert_eq!(judge(1515e4, Agreement::Agrees, kernel), None, "the paper asked a switch");
+        assert_eq!(
+            judge(1515e4, Agreement::Agrees, kernel).holds,
+            None,
+            "the paper asked a switch"
+        );
+        let older = judge(1515e4, Agreement::Agrees, None).measured;
+        assert!(older.contains("the ledger is of an older version"), "{older}");
         assert_eq!(observer(&[]).holds, None);
     }
 
