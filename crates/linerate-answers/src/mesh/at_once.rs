@@ -7,8 +7,8 @@ use linerate_report::document::{Block, Cell, Column, Row, Table};
 use linerate_report::number::Scale;
 
 const NOTE: &str = "Alone: the sum over the receivers of their median goodput from one of these \
-    senders at a time. Below 100 %, the hosts, links or switches do not carry all pairs at once. An \
-    incast can exceed 100 % where one sender does not fill the receiver's port.";
+    senders at a time. Below 100 %, the hosts, links or switches do not carry all pairs at once. \
+    An incast can exceed 100 % where one sender does not fill the receiver's port.";
 
 /// Returns the table of all loads; none if nothing was loaded at once.
 pub(super) fn blocks(survey: &Survey) -> Vec<Block> {

@@ -32,8 +32,8 @@ fn stage_name(stage: usize) -> String {
     format!("rounds-{stage}")
 }
 
-/// Returns how many rounds or loads with these numbers of pairs are a stage of at most `most` pairs;
-/// at least one.
+/// Returns how many rounds or loads with these numbers of pairs are a stage of at most `most`
+/// pairs; at least one.
 fn of_one_stage(sizes: impl ExactSizeIterator<Item = usize>, most: usize) -> usize {
     let (n, mut n_pairs) = (sizes.len(), 0);
     let fit = sizes.take_while(|size| {

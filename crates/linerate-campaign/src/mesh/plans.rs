@@ -93,8 +93,8 @@ impl MeshLoad {
         }
     }
 
-    /// Returns the time that `n_rounds` rounds of `fleet` and the loads at once take without a second
-    /// look.
+    /// Returns the time that `n_rounds` rounds of `fleet` and the loads at once take without a
+    /// second look.
     pub fn expected(&self, fleet: &Fleet, n_rounds: usize) -> Nanos {
         /// Opening of connections, lead of the barrier and comparison of clocks.
         const OVERHEAD: Nanos = Nanos::from_millis(300);

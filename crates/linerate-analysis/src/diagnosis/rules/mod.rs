@@ -20,6 +20,7 @@ mod fire_hose;
 mod hash_polarised;
 mod link_ceiling;
 mod memory_bandwidth;
+mod nearest;
 mod not_valid;
 mod numa_placement;
 mod path_loss;
@@ -40,7 +41,7 @@ mod softirq_core;
 mod unknown;
 
 use linerate_model::{
-    Arm, BitRate, BoundClass, Ceiling, Direction, HostSetting, Metric, Validity, Verdict, metric,
+    Arm, BitRate, BoundClass, Direction, HostSetting, Metric, Validity, Verdict, metric,
 };
 
 use super::advice::{Advice, Step};
@@ -51,6 +52,7 @@ use super::sign::Sign;
 use crate::study::ALL;
 use crate::{Given, JobStudy, Obtained, PointStudy};
 pub(super) use command::{changed, command, consent};
+use nearest::{at_ceiling, nearest};
 
 /// Names of rules that judge one metric and have its name.
 pub(crate) const RECEIVER_CPU: &str = metric::RECEIVER_CPU.name;
@@ -434,40 +436,6 @@ fn param<'a>(job: &'a JobStudy, name: &str) -> Option<&'a serde_json::Value> {
 /// Returns true if a host's bus sets the ceiling.
 fn is_bus(class: BoundClass) -> bool {
     class == BoundClass::Bus
-}
-
-/// Flow at its ceiling, with the evidence and the ceiling.
-type AtCeiling<'a> = (&'a JobStudy, Direction, Evidence, &'a Ceiling);
-
-/// Returns the flow of `point` whose goodput is nearest to its lowest ceiling and at least `share`
-/// of it, if a wanted class sets that ceiling; of equals the first.
-fn at_ceiling(
-    point: &PointStudy,
-    share: f64,
-    wanted: impl Fn(BoundClass) -> bool,
-) -> Option<AtCeiling<'_>> {
-    nearest(point, share, |_, _| true).filter(|(.., ceiling)| wanted(ceiling.class()))
-}
-
-/// Returns the flow whose goodput is nearest to its lowest ceiling, of those that are `asked`.
-fn nearest(
-    point: &PointStudy,
-    share: f64,
-    asked: impl Fn(&JobStudy, Direction) -> bool,
-) -> Option<AtCeiling<'_>> {
-    let asked = flows(point).filter(|(job, direction)| asked(job, *direction));
-    let limited = asked.filter_map(|(job, direction)| {
-        let metric = job.metric(metric::GOODPUT, direction)?;
-        let reached = metric.share.filter(|reached| *reached >= share)?;
-        let ceiling = point.ceilings.get(metric.ceiling?)?;
-        Some((job, direction, metric.estimate?.value, reached, ceiling))
-    });
-    // A job can come near to the ceiling of its own link while a part that all jobs share is full
-    // and limits it. Then the sum of all is nearer to its ceiling.
-    let nearest = limited.reduce(|best, other| if other.3 > best.3 { other } else { best });
-    let (job, direction, goodput, share, ceiling) = nearest.filter(|_| may_be_judged(point))?;
-    let evidence = Evidence::OfCeiling { goodput, share, ceiling: Box::new(ceiling.clone()) };
-    Some((job, direction, evidence, ceiling))
 }
 
 /// Returns the advice to use twice as many flows, which several CPUs of `end` share.
