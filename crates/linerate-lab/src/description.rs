@@ -22,7 +22,7 @@
 //! [[switch]]
 //! name = "sw"
 //! observed = true          # the counters of its ports are recorded; absent: they are not
-//! snmp = true              # an SNMP agent of its own is asked for them, where snmpd is installed
+//! snmp = true              # an SNMP agent of its own reports them, where snmpd is installed
 //!
 //! [[link]]
 //! ends = ["a", "b"]        # host, or host.endpoint if a host has several

@@ -203,7 +203,7 @@ fn switch_counters_agree_with_a_known_load_and_show_other_traffic() {
         assert_eq!(port.agreement, Agreement::Agrees, "{port:?} {why:?}");
         let ratio = port.octets / port.payload;
         println!(
-            "{observer}: {ratio:.5} octets for each of payload, {FULL_FRAMES:.5} by the algebra"
+            "{observer}: {ratio:.5} octets per byte of payload, {FULL_FRAMES:.5} by the algebra"
         );
         assert!((ratio / FULL_FRAMES - 1.0).abs() < 0.005, "{ratio} against {FULL_FRAMES}");
         assert!(port.octets > 0.0, "{port:?}");

@@ -2,7 +2,8 @@
 //! does not test.
 //!
 //! Frames depart evenly, so the frames lost in a row give the length of an outage, and so do the
-//! departures of the frames around them. The first needs the rate, the second the sender's clock.
+//! departures of the frames before and after them. The first needs the rate, the second the clock
+//! of the sender.
 
 use linerate_analysis::{PointStudy, Study};
 use linerate_model::{Direction, Metric, PacketRate, metric};
