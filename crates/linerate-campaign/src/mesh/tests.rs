@@ -208,12 +208,11 @@ fn loads_at_once_are_set_beside_their_pairs_alone() {
     let shares: Vec<_> = found.at_once.iter().map(share).collect();
     assert_eq!(shares[0], (Pattern::Bisection, 8, 10));
     assert!(shares[1..].iter().all(|share| *share == (Pattern::Incast, 7, 70)), "{shares:?}");
-    // A half is set beside its own pairs: those between the halves have half the rate.
-    let found = surveyed(&FleetBench::of(
-        |from, to| {
-            if (from > "n3") == (to > "n3") { 100e6 } else { 50e6 }
-        },
-    ));
+    // A half is compared with its own pairs alone, which have half the rate of all others.
+    let found = surveyed(&FleetBench::of(|from, to| {
+        let number = |host: &str| host[1..].parse::<u32>().expect("a number");
+        if number(from).abs_diff(number(to)) == 4 { 50e6 } else { 100e6 }
+    }));
     assert_eq!(share(&found.at_once[0]), (Pattern::Bisection, 8, 10));
     // A pair without a figure leaves the load without a total.
     let bench = FleetBench { blocked: Some(["n1", "n2"]), ..FleetBench::of(|_, _| 100e6) };
