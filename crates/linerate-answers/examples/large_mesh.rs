@@ -10,7 +10,7 @@ use std::time::Instant;
 use linerate_analysis::mesh::{Cells, Measure, Mesh, suspects};
 use linerate_answers::mesh::{MeshPlace, MeshRecord, document};
 use linerate_campaign::mesh::{Fleet, Judged, Survey};
-use linerate_model::{Nanos, TestbedKind};
+use linerate_model::TestbedKind;
 use linerate_report::{Format, render};
 
 /// Hosts of a group.
@@ -50,19 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         groups: mesh.groups.clone(),
         group_names: (0..n.div_ceil(PER_GROUP)).map(|group| format!("rack{group}")).collect(),
     };
-    let survey = Survey {
-        fleet,
-        mesh,
-        judged,
-        absent: Vec::new(),
-        failed: Vec::new(),
-        n_rounds: n - 1,
-        second_failed: None,
-        at_once: Vec::new(),
-        at_once_failed: None,
-        interrupted: None,
-        took: Nanos(0),
-    };
+    let survey = Survey { fleet, mesh, judged, n_rounds: n - 1, ..Survey::default() };
     let begun = Instant::now();
     let record = MeshRecord::of(&survey);
     let place =

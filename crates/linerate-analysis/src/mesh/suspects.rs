@@ -31,7 +31,7 @@ const FEWEST_UNEVEN: usize = 5;
 const NORMAL: f64 = 1.4826;
 
 /// Figures of a fleet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Mesh {
     /// The group (rack, switch) of each host, if it is known.
     pub groups: Vec<Option<usize>>,

@@ -200,7 +200,6 @@ fn matrix(
 mod tests {
     use linerate_analysis::mesh::{Mesh, suspects};
     use linerate_campaign::mesh::Fleet;
-    use linerate_model::Nanos;
 
     use super::*;
 
@@ -221,19 +220,7 @@ mod tests {
         let mesh =
             Mesh { groups: fleet.groups.clone(), figures: vec![(Measure::Goodput, goodput)] };
         let judged = suspects(&mesh).into_iter().map(Judged::of).collect();
-        Survey {
-            fleet,
-            mesh,
-            judged,
-            absent: Vec::new(),
-            failed: Vec::new(),
-            n_rounds: n - 1,
-            second_failed: None,
-            at_once: Vec::new(),
-            at_once_failed: None,
-            interrupted: None,
-            took: Nanos(0),
-        }
+        Survey { fleet, mesh, judged, ..Survey::default() }
     }
 
     fn charts(survey: &Survey) -> Vec<Chart> {

@@ -125,7 +125,7 @@ impl Judged {
 }
 
 /// Result of a mesh.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Survey {
     /// The hosts.
     pub fleet: Fleet,

@@ -10,9 +10,10 @@
 
 use linerate_model::{CeilingSubject, Direction};
 
+use super::single_flow::is_one_of_a_group;
 use super::{
-    Rule, at_ceiling, changed, flows, is_bus, members, n_flows, only_the_path, score, shrunk,
-    smaller_segments, standing_queue, stream_of, suspected,
+    Rule, at_ceiling, changed, flows, is_bus, only_the_path, score, shrunk, smaller_segments,
+    standing_queue, stream_of, suspected,
 };
 use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
@@ -59,7 +60,7 @@ fn judge(point: &PointStudy) -> Option<Finding> {
     let (job, direction, evidence, link) = full(point)?;
     // One flow on a group of links has a rule of its own: the group is not full, the flow
     // cannot use more of it.
-    if members(job, direction).is_some() && n_flows(job) < 2.0 {
+    if is_one_of_a_group(job, direction) {
         return None;
     }
     let claim = Claim::Saturated(link);
@@ -68,8 +69,7 @@ fn judge(point: &PointStudy) -> Option<Finding> {
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
-    let one_of_a_group = flows(point)
-        .any(|(job, direction)| members(job, direction).is_some() && n_flows(job) < 2.0);
+    let one_of_a_group = flows(point).any(|(job, direction)| is_one_of_a_group(job, direction));
     score::share(point, REACHED, |class| !is_bus(class)).filter(|_| !one_of_a_group)
 }
 

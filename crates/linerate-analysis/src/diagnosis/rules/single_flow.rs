@@ -42,7 +42,7 @@ fn judge(point: &PointStudy) -> Option<Finding> {
 
 /// Returns whether the flow is alone on a group of links. With two flows or more, the rule for
 /// polarised hashes applies.
-fn is_one_of_a_group(job: &JobStudy, direction: Direction) -> bool {
+pub(super) fn is_one_of_a_group(job: &JobStudy, direction: Direction) -> bool {
     members(job, direction).is_some() && n_flows(job) < 2.0
 }
 
